@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * lock.c - see lock.h.
+ *
+ * Ordering: everything before lock_drop happens before everything after the
+ * next lock_take of the same lock.
+ */
+#include "base/lock.h"
+
+#include <linux/futex.h>
+
+#include "base/sys.h"
+#include "base/ban.h"
+
+#if FL_DEBUG >= 2
+/* Ranks this thread holds, as a bit mask. */
+static FL_TLS uint32_t held_mask;
+
+static void rank_enter(const struct fl_lock *l)
+{
+	fl_assert(l->rank > LOCK_NONE && l->rank < LOCK_NR_RANKS);
+	if (held_mask >> l->rank)
+		BUG("lock order: a lock of equal or higher rank is held");
+	held_mask |= 1u << l->rank;
+}
+
+static void rank_leave(const struct fl_lock *l)
+{
+	fl_assert(held_mask & (1u << l->rank));
+	held_mask &= ~(1u << l->rank);
+}
+#else
+static void rank_enter(const struct fl_lock *l)
+{
+	(void)l;
+}
+
+static void rank_leave(const struct fl_lock *l)
+{
+	(void)l;
+}
+#endif
+
+bool lock_try(struct fl_lock *l)
+{
+	uint32_t old = 0;
+
+	/* [MO:lock] acquire; pairs with the release in lock_drop. */
+	if (!cas_acq(&l->word, &old, 1u))
+		return false;
+	rank_enter(l);
+	return true;
+}
+
+void lock_take(struct fl_lock *l)
+{
+	uint32_t old = 0;
+
+	rank_enter(l);
+	/* [MO:lock] acquire; pairs with the release in lock_drop. */
+	if (likely(cas_acq(&l->word, &old, 1u)))
+		return;
+	/* [MO:lock] acquire; the waiter's path. */
+	while (xchg_acq(&l->word, 2u) != 0)
+		sys_futex_wait(&l->word, 2, NULL);
+}
+
+void lock_drop(struct fl_lock *l)
+{
+	rank_leave(l);
+	/* [MO:lock] release; pairs with the acquires in lock_take, lock_try. */
+	if (xchg_rel(&l->word, 0u) == 2)
+		sys_futex_wake(&l->word, 1);
+}
+
+void lock_reset(struct fl_lock *l)
+{
+	st_rlx(&l->word, 0u);
+#if FL_DEBUG >= 2
+	held_mask &= ~(1u << l->rank);
+#endif
+}
+
+bool lock_held(const struct fl_lock *l)
+{
+	return ld_rlx(&l->word) != 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * lock.h - the futex mutex, and the lock order as code.
+ *
+ * `enum lock_rank` IS the lock order, low to high: a thread that holds a lock
+ * takes only locks of higher rank. FL_DEBUG >= 2 checks it on every acquire
+ * and aborts with both names. No lock is held across I/O or across a wait for
+ * another thread other than for a lock of higher rank.
+ *
+ * Progress: blocking. Used on slow paths only (demotion, trimming, fork,
+ * carving); the mapping and unmapping paths take none.
+ */
+#ifndef FL_BASE_LOCK_H
+#define FL_BASE_LOCK_H
+
+#include "base/base.h"
+#include "base/order.h"
+
+enum lock_rank {
+	LOCK_NONE,
+	LOCK_FORK,   /* one fork at a time; held from prepare to parent/child */
+	LOCK_PAGER,  /* list of open pagers; open and close */
+	LOCK_TRIM,   /* one trimmer at a time per pager */
+	LOCK_REGION, /* demotion, restore and pte fall-backs of one extent */
+	LOCK_CARVE,  /* none today: chunks are carved by compare-and-swap */
+	LOCK_SLAB,   /* refill of a slab from the kernel */
+	LOCK_LOG,    /* leaf: the once-per-message table */
+	LOCK_NR_RANKS,
+};
+
+/* 0 free, 1 held, 2 held and somebody sleeps (Drepper, "Futexes are tricky",
+ * mutex 3). */
+struct fl_lock {
+	_Atomic(uint32_t) word;
+	uint32_t rank;
+};
+
+#define FL_LOCK_INIT(r) { .word = 0, .rank = (r) }
+
+static inline void lock_init(struct fl_lock *l, enum lock_rank rank)
+{
+	st_rlx(&l->word, 0u);
+	l->rank = rank;
+}
+
+void lock_take(struct fl_lock *l);
+bool lock_try(struct fl_lock *l);
+void lock_drop(struct fl_lock *l);
+
+/* In the child of a fork: nobody else can hold the lock any more. */
+void lock_reset(struct fl_lock *l);
+
+/* The forking thread takes its locks over into the child (FL_DEBUG >= 2). */
+bool lock_held(const struct fl_lock *l);
+
+#endif

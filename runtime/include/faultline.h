@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * faultline.h - a user-level pager for Linux: mmap without the process-wide
+ * lock, without page faults and without TLB shootdowns.
+ *
+ * READ THIS FIRST
+ *
+ *  - A *resident* region is a snapshot of the file taken when it was mapped:
+ *    later writes, truncation or replacement of the file do not show in it, and
+ *    it never raises SIGBUS. Requests the pager does not take (see
+ *    faultline(7), "What is taken") are handed to the kernel unchanged and
+ *    behave as mmap(2).
+ *  - After unmapping, an access is undefined: the page may already hold other
+ *    bytes. The option hardened=1 makes it SIGSEGV, at a price.
+ *  - Unmap a region with this library (or under the preload), never with a raw
+ *    system call: the pager would not hear of it.
+ *  - fork(): a child sees every live region unchanged, and can map and unmap.
+ *    This works through pthread_atfork(3); a child made by a raw clone system
+ *    call or _Fork(3) must exec or exit.
+ *  - Descriptors: none is kept open.
+ *
+ * ERRORS. fl_pager_* functions return 0 or a positive value, or -errno;
+ * functions that return a pointer return (void *)-errno, to be tested with
+ * FL_IS_ERR(). They leave errno alone. The drop-ins (fl_mmap, fl_munmap, ...)
+ * return and set errno as the calls they replace.
+ *
+ * THREADS. Every function may be called from any thread at any time, unless it
+ * says otherwise. SIGNALS. The map, unmap, advise and query functions neither
+ * allocate nor take libc locks, so they may be called from a signal handler
+ * once the thread has made one call outside of one.
+ */
+#ifndef FAULTLINE_H
+#define FAULTLINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef FL_API
+#define FL_API
+#endif
+
+/* A pager: options, arenas, shadow page table, statistics. Opaque. */
+struct fl_pager;
+
+/* True for the error pointers of the functions below. */
+#define FL_IS_ERR(p) ((uintptr_t)(p) >= (uintptr_t)-4095)
+
+/* The -errno inside such a pointer. */
+#define FL_PTR_ERR(p) ((int)(intptr_t)(p))
+
+/* ------------------------------------------------------------------------
+ * Pagers
+ */
+
+/*
+ * fl_pager_open - make a pager.
+ * @out: where the handle goes.
+ * @options: "name=value,name=value" as in faultline(7), or NULL for the
+ *	defaults. The environment is not read.
+ *
+ * Reserves address space (no memory) for the arenas.
+ * Returns 0; -EINVAL for an option that is unknown, malformed or out of range;
+ * -ENOMEM where the address space cannot be reserved (RLIMIT_AS); -ENOTSUP on
+ * a host whose page size is not 4096; -EMFILE when 16 pagers are open.
+ * Not for signal handlers.
+ */
+FL_API int fl_pager_open(struct fl_pager **out, const char *options);
+
+/*
+ * fl_pager_close - destroy a pager and give all its memory back.
+ *
+ * Returns 0, or -EBUSY while regions are mapped. The caller sees to it that no
+ * other thread uses the pager. Not for signal handlers.
+ */
+FL_API int fl_pager_close(struct fl_pager *pager);
+
+/*
+ * fl_pager_default - the pager behind the drop-ins; opened at first use with
+ * the environment's FAULTLINE_* options. NULL where it cannot be had; the
+ * drop-ins then call the kernel.
+ */
+FL_API struct fl_pager *fl_pager_default(void);
+
+/* ------------------------------------------------------------------------
+ * Mapping, on a given pager
+ */
+
+/*
+ * fl_pager_mmap - as mmap(2), served by @pager where it can.
+ * @addr, @length (bytes), @prot, @flags, @fd, @offset (bytes): as mmap(2).
+ *
+ * Returns the address, or (void *)-errno with the error mmap(2) returns for
+ * the same request on this kernel.
+ */
+FL_API void *fl_pager_mmap(struct fl_pager *pager, void *addr, size_t length,
+			   int prot, int flags, int fd, off_t offset);
+
+/*
+ * fl_pager_map_file - map a file's bytes read-only, without asking the kernel
+ * what the descriptor is.
+ * @fd: an open descriptor of a regular file; the caller vouches for it.
+ * @offset: first byte, a multiple of 4096.
+ * @length: bytes, > 0; the file has at least that many from @offset.
+ *
+ * What fl_pager_mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, offset) does,
+ * less the two system calls it spends on telling regular files from others:
+ * one pread(2) is all. Larger requests than the pager takes go to mmap(2).
+ *
+ * Returns the address or (void *)-errno: -EINVAL for a bad offset or length,
+ * otherwise what mmap(2) returns.
+ */
+FL_API void *fl_pager_map_file(struct fl_pager *pager, int fd, off_t offset,
+			       size_t length);
+
+/*
+ * fl_pager_munmap - as munmap(2): any range, over several regions, parts of
+ * them, kernel mappings and nothing at all.
+ *
+ * Returns 0 or -errno: -EINVAL for an unaligned @addr or zero @length.
+ */
+FL_API int fl_pager_munmap(struct fl_pager *pager, void *addr, size_t length);
+
+/*
+ * fl_pager_madvise - as madvise(2). SEQUENTIAL, RANDOM, NORMAL and WILLNEED on
+ * resident regions cost no system call.
+ */
+FL_API int fl_pager_madvise(struct fl_pager *pager, void *addr, size_t length,
+			    int advice);
+
+/* fl_pager_mincore - as mincore(2). */
+FL_API int fl_pager_mincore(struct fl_pager *pager, void *addr, size_t length,
+			    unsigned char *vec);
+
+/*
+ * fl_pager_mprotect, _msync, _mlock, _munlock, _mremap - as the system calls.
+ * What changes a region in a way the pager does not do itself first replaces
+ * it in place by a kernel mapping with the same bytes, then calls the kernel.
+ * -ENOMEM where that cannot be done: the region is then as before.
+ *
+ * mremap: a file region can grow only while @old's file is still open under
+ * the descriptor it was mapped with; otherwise -ENOMEM.
+ */
+FL_API int fl_pager_mprotect(struct fl_pager *pager, void *addr, size_t length,
+			     int prot);
+FL_API int fl_pager_msync(struct fl_pager *pager, void *addr, size_t length,
+			  int flags);
+FL_API int fl_pager_mlock(struct fl_pager *pager, const void *addr,
+			  size_t length, unsigned int flags);
+FL_API int fl_pager_munlock(struct fl_pager *pager, const void *addr,
+			    size_t length);
+FL_API void *fl_pager_mremap(struct fl_pager *pager, void *addr,
+			     size_t old_length, size_t new_length, int flags,
+			     void *new_addr);
+
+/*
+ * fl_find - is there a page of @pager's at @addr?
+ * Returns 1 for a resident page, 2 for a page that has been replaced by a
+ * kernel mapping, 0 for anything else.
+ */
+FL_API int fl_find(struct fl_pager *pager, const void *addr);
+
+/* ------------------------------------------------------------------------
+ * Drop-ins: the same on the default pager, returning and setting errno exactly
+ * as the calls they are named after.
+ */
+FL_API void *fl_mmap(void *addr, size_t length, int prot, int flags, int fd,
+		     off_t offset);
+FL_API int fl_munmap(void *addr, size_t length);
+FL_API int fl_madvise(void *addr, size_t length, int advice);
+FL_API int fl_mincore(void *addr, size_t length, unsigned char *vec);
+
+/* ------------------------------------------------------------------------
+ * Options and statistics, by name
+ */
+
+/*
+ * fl_conf_get - the value in force of option @name, as text.
+ * @buf, @size: where it goes; always terminated.
+ * Returns the text's length, -ENOENT for an unknown name, -ENOSPC.
+ */
+FL_API int fl_conf_get(struct fl_pager *pager, const char *name, char *buf,
+		       size_t size);
+
+/*
+ * fl_stat_read - the value of counter @name; faultline(7) lists them.
+ * Returns 0 or -ENOENT. The value is a sum over CPUs, not a snapshot.
+ */
+FL_API int fl_stat_read(struct fl_pager *pager, const char *name,
+			uint64_t *value);
+
+/*
+ * fl_stat_name - the name of the @index-th counter, NULL past the last.
+ */
+FL_API const char *fl_stat_name(unsigned int index);
+
+/*
+ * fl_trim - give idle memory of @pager back to the system now.
+ * Returns the bytes given back, or -errno.
+ * Not for signal handlers.
+ */
+FL_API long fl_trim(struct fl_pager *pager);
+
+/* fl_version - "MAJOR.MINOR.PATCH". */
+FL_API const char *fl_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
