@@ -23,11 +23,20 @@ if(FL_SANITIZE)
     -fno-sanitize-recover=all)
   target_link_options(fl_san INTERFACE -fsanitize=${FL_SANITIZE})
   target_compile_definitions(fl_san INTERFACE FL_SANITIZED=1)
-  if(CMAKE_C_COMPILER_ID MATCHES Clang)
-    # A shared library under clang needs the shared runtime, and so does the
-    # preload; gcc's is shared already.
-    target_compile_options(fl_san INTERFACE -shared-libsan)
-    target_link_options(fl_san INTERFACE -shared-libsan)
+  # The preload needs the sanitizer's shared library in front of it. gcc links
+  # that one anyway; clang has to be told, and where to find it at run time.
+  if(FL_SANITIZE MATCHES address)
+    if(CMAKE_C_COMPILER_ID MATCHES Clang)
+      set(lib libclang_rt.asan-${CMAKE_SYSTEM_PROCESSOR}.so)
+    else()
+      set(lib libasan.so)
+    endif()
+    execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=${lib}
+      OUTPUT_VARIABLE FL_SANITIZER_LIB OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(CMAKE_C_COMPILER_ID MATCHES Clang)
+      get_filename_component(dir ${FL_SANITIZER_LIB} DIRECTORY)
+      target_link_options(fl_san INTERFACE -shared-libsan -Wl,-rpath,${dir})
+    endif()
   endif()
 endif()
 
