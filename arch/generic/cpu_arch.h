@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * cpu_arch.h - what spinning code tells the CPU. An ISA folder with nothing
+ * better has no file of this name and gets this one by include path.
+ *
+ * The bodies are guarded by the compiler's target because the conformance test
+ * compiles every codec on the host.
+ */
+#ifndef FL_ARCH_CPU_ARCH_H
+#define FL_ARCH_CPU_ARCH_H
+
+/* One turn of a spin loop: no more than a compiler barrier here. */
+static inline void cpu_relax(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+#endif
