@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# format.sh ROOT - C sources are as clang-format 14 leaves them.
+. "$(dirname "$0")/lib.sh"
+
+cf=clang-format-14
+command -v $cf >/dev/null || cf=clang-format
+command -v $cf >/dev/null || {
+	echo "SKIP: clang-format is not installed"
+	exit 77
+}
+files '*.c' '*.h' | while IFS= read -r f; do
+	$cf "$f" | diff "$f" - |
+		sed -n "s|^\\([0-9]\\{1,\\}\\)[0-9,]*[acd].*|$f:\\1: format|p"
+done | verdict format
