@@ -4,7 +4,7 @@
 #define FL_ARCH_CPU_ARCH_H
 
 /* PAUSE of Zihintpause: a FENCE with an empty successor set, so a no-op where
- * the extension is missing; spelled in hex for assemblers that do not know it. */
+ * the extension is missing; in hex for assemblers that do not know it. */
 static inline void cpu_relax(void)
 {
 #if defined(__riscv)
