@@ -17,7 +17,8 @@
 #define B_PAGE 4096u
 
 /* Print a message and exit with 1. */
-void b_die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void b_die(const char *fmt, ...)
+	__attribute__((format(printf, 1, 2), noreturn));
 
 /* Seconds of CLOCK_MONOTONIC. */
 double b_now(void);
@@ -28,7 +29,7 @@ void b_cpu(double *user, double *sys);
 /* What is left of several measurements of one thing. */
 struct b_stat {
 	double med, min, max;
-	double mad;		/* median distance from the median */
+	double mad; /* median distance from the median */
 };
 
 struct b_stat b_stat_of(const double *v, unsigned int n);
@@ -51,17 +52,17 @@ void b_machine_json(FILE *f, const char *bench, const char *dir);
  * time, open only while they count: an open tracepoint slows what it watches.
  */
 enum b_event {
-	B_MMSYS,	/* mmap munmap madvise mprotect mremap brk calls */
-	B_LOCKW,	/* mmap_lock taken for writing */
-	B_FLUSH,	/* TLB flushes on this CPU for an mm change */
-	B_IPI,		/* TLB shootdowns sent to other CPUs */
+	B_MMSYS, /* mmap munmap madvise mprotect mremap brk calls */
+	B_LOCKW, /* mmap_lock taken for writing */
+	B_FLUSH, /* TLB flushes on this CPU for an mm change */
+	B_IPI,	 /* TLB shootdowns sent to other CPUs */
 	B_EVENTS
 };
 
 struct b_counts {
 	int fd[B_EVENTS];
 	uint64_t n[B_EVENTS];
-	uint64_t faults;	/* minor and major */
+	uint64_t faults; /* minor and major */
 };
 
 /* Find out which events this kernel and user allow. Call once, at start. */

@@ -25,23 +25,23 @@
 #define MAX_LIST 32
 
 static const char usage[] =
-"usage: bench_scan [OPTION...] [TREE|FILE...]\n"
-"  --list=FILE      scan the files named in FILE, one a line\n"
-"  --size=N,...     scan files of N bytes made for it (1K,4K,1M ...)\n"
-"  --all-sizes      --size=1K,4K,16K,64K,128K,256K,512K,1M,4M,8M,25M\n"
-"                   (this is the default without TREE, --list or --size)\n"
-"  --dir=DIR        where to make them; ${TMPDIR:-/tmp}/faultline-bench\n"
-"  --total=BYTES    make about this much of each size (64M)\n"
-"  --most=N         make at most N files of each size (1000)\n"
-"  --threads=N,...  numbers of threads; 1 and the number of CPUs\n"
-"  --touch=all,one  every byte, or the first page only; both\n"
-"  --modes=M,...    modes to run; all. --modes=help describes them\n"
-"  --runs=N         repetitions (7)\n"
-"  --ms=N           least time of one run in milliseconds (100)\n"
-"  --options=STR    options of the pager, \"name=value,...\"\n"
-"  --json=FILE      write JSON lines to FILE\n"
-"  --no-counts      leave out the counting pass\n"
-"  --quick          3 runs of 10 ms, little data: does it work?\n";
+	"usage: bench-scan [OPTION...] [TREE|FILE...]\n"
+	"  --list=FILE      scan the files named in FILE, one a line\n"
+	"  --size=N,...     scan files of N bytes made for it (1K,4K,1M ...)\n"
+	"  --all-sizes      --size=1K,4K,16K,64K,128K,256K,512K,1M,4M,8M,25M\n"
+	"                   (this is the default without TREE, --list or --size)\n"
+	"  --dir=DIR        where to make them; ${TMPDIR:-/tmp}/faultline-bench\n"
+	"  --total=BYTES    make about this much of each size (64M)\n"
+	"  --most=N         make at most N files of each size (1000)\n"
+	"  --threads=N,...  numbers of threads; 1 and the number of CPUs\n"
+	"  --touch=all,one  every byte, or the first page only; both\n"
+	"  --modes=M,...    modes to run; all. --modes=help describes them\n"
+	"  --runs=N         repetitions (7)\n"
+	"  --ms=N           least time of one run in milliseconds (100)\n"
+	"  --options=STR    options of the pager, \"name=value,...\"\n"
+	"  --json=FILE      write JSON lines to FILE\n"
+	"  --no-counts      leave out the counting pass\n"
+	"  --quick          3 runs of 10 ms, little data: does it work?\n";
 
 static struct {
 	unsigned int threads[MAX_LIST], n_threads;
@@ -106,11 +106,12 @@ static void calibrate(struct scan_crew *crew, struct scan_job *job,
 	double want = o.ms * 1.2e-3, passes;
 
 	run(crew, job, l->mode, 1, &r);
-	if (r.wall < want / 4)		/* too short to go by */
+	if (r.wall < want / 4) /* too short to go by */
 		run(crew, job, l->mode, 1, &r);
 	passes = r.wall > 0 ? want / r.wall : 1;
-	l->passes = passes < 1 ? 1 : passes > 1e5 ? 100000
-						  : (unsigned int)passes + 1;
+	l->passes = passes < 1	 ? 1 :
+		    passes > 1e5 ? 100000 :
+				   (unsigned int)passes + 1;
 }
 
 static void measure(struct scan_crew *crew, struct scan_job *job,
@@ -120,8 +121,7 @@ static void measure(struct scan_crew *crew, struct scan_job *job,
 
 	for (rep = 0; rep < o.runs; rep++) {
 		for (i = 0; i < t->n_lines; i++) {
-			struct scan_line *l =
-				&t->line[(i + rep) % t->n_lines];
+			struct scan_line *l = &t->line[(i + rep) % t->n_lines];
 			double files = (double)job->set->n * l->passes;
 			struct scan_result r;
 
@@ -152,9 +152,9 @@ static void count(struct scan_crew *crew, struct scan_job *job,
 	l->faults = (double)r.faults / (double)job->set->n;
 	for (e = 0; e < B_EVENTS; e++)
 		l->n[e] = (double)r.n[e] / (double)job->set->n;
-	l->tlb_row = tlb < 0 ? -1
-			     : (double)(b_tlb_row() - tlb) /
-				       (double)job->set->n;
+	l->tlb_row = tlb < 0 ?
+			     -1 :
+			     (double)(b_tlb_row() - tlb) / (double)job->set->n;
 }
 
 static void do_table(struct scan_crew *crew, struct scan_set *set,
@@ -292,8 +292,24 @@ static size_t parse_bytes(const char *name, const char *s)
 	return n;
 }
 
-enum { O_LIST = 1, O_SIZE, O_ALL, O_DIR, O_TOTAL, O_MOST, O_THREADS, O_TOUCH,
-       O_MODES, O_RUNS, O_MS, O_OPTIONS, O_JSON, O_NOCOUNTS, O_QUICK, O_HELP };
+enum {
+	O_LIST = 1,
+	O_SIZE,
+	O_ALL,
+	O_DIR,
+	O_TOTAL,
+	O_MOST,
+	O_THREADS,
+	O_TOUCH,
+	O_MODES,
+	O_RUNS,
+	O_MS,
+	O_OPTIONS,
+	O_JSON,
+	O_NOCOUNTS,
+	O_QUICK,
+	O_HELP
+};
 
 static const struct option longopts[] = {
 	{ "list", 1, NULL, O_LIST },
@@ -337,23 +353,57 @@ static void open_json(const char *path)
 static void one_option(int opt, char *arg)
 {
 	switch (opt) {
-	case O_LIST: o.list = arg; break;
-	case O_SIZE: parse_sizes(arg); break;
-	case O_ALL: parse_sizes(every_size); break;
-	case O_DIR: snprintf(o.dir, sizeof(o.dir), "%s", arg); break;
-	case O_TOTAL: o.total = parse_bytes("total", arg); break;
-	case O_MOST: o.most = parse_bytes("most", arg); break;
-	case O_THREADS: parse_threads(arg); break;
-	case O_TOUCH: parse_touch(arg); break;
-	case O_MODES: parse_modes(arg); break;
-	case O_RUNS: o.runs = parse_uint("runs", arg, SCAN_MAX_REPS); break;
-	case O_MS: o.ms = parse_uint("ms", arg, 60000); break;
-	case O_OPTIONS: o.options = arg; break;
-	case O_JSON: open_json(arg); break;
-	case O_NOCOUNTS: o.counts = false; break;
-	case O_QUICK: quick(); break;
-	case O_HELP: fputs(usage, stdout); exit(0);
-	default: fputs(usage, stderr); exit(1);
+	case O_LIST:
+		o.list = arg;
+		break;
+	case O_SIZE:
+		parse_sizes(arg);
+		break;
+	case O_ALL:
+		parse_sizes(every_size);
+		break;
+	case O_DIR:
+		snprintf(o.dir, sizeof(o.dir), "%s", arg);
+		break;
+	case O_TOTAL:
+		o.total = parse_bytes("total", arg);
+		break;
+	case O_MOST:
+		o.most = parse_bytes("most", arg);
+		break;
+	case O_THREADS:
+		parse_threads(arg);
+		break;
+	case O_TOUCH:
+		parse_touch(arg);
+		break;
+	case O_MODES:
+		parse_modes(arg);
+		break;
+	case O_RUNS:
+		o.runs = parse_uint("runs", arg, SCAN_MAX_REPS);
+		break;
+	case O_MS:
+		o.ms = parse_uint("ms", arg, 60000);
+		break;
+	case O_OPTIONS:
+		o.options = arg;
+		break;
+	case O_JSON:
+		open_json(arg);
+		break;
+	case O_NOCOUNTS:
+		o.counts = false;
+		break;
+	case O_QUICK:
+		quick();
+		break;
+	case O_HELP:
+		fputs(usage, stdout);
+		exit(0);
+	default:
+		fputs(usage, stderr);
+		exit(1);
 	}
 }
 
@@ -366,8 +416,8 @@ static void defaults(void)
 	snprintf(o.dir, sizeof(o.dir), "%s/faultline-bench",
 		 tmp && *tmp ? tmp : "/tmp");
 	o.threads[0] = 1;
-	o.threads[1] = cpus > SCAN_MAX_THREADS ? SCAN_MAX_THREADS
-					       : (unsigned int)cpus;
+	o.threads[1] = cpus > SCAN_MAX_THREADS ? SCAN_MAX_THREADS :
+						 (unsigned int)cpus;
 	o.n_threads = cpus > 1 ? 2 : 1;
 	o.touch[0] = TOUCH_ALL;
 	o.touch[1] = TOUCH_ONE;
@@ -401,8 +451,8 @@ static void open_pager(void)
 static void head(void)
 {
 	int e;
-	static const char *const name[B_EVENTS] = {
-		"mm calls", "lock writes", "TLB flushes", "TLB IPIs" };
+	static const char *const name[B_EVENTS] = { "mm calls", "lock writes",
+						    "TLB flushes", "TLB IPIs" };
 
 	b_machine_text(stdout, o.dir);
 	if (o.json)

@@ -26,7 +26,7 @@
 
 static const struct {
 	const char *name;
-	const char *filter;	/* NULL: made by mm_filter() */
+	const char *filter; /* NULL: made by mm_filter() */
 } events[B_EVENTS] = {
 	[B_MMSYS] = { "raw_syscalls/sys_enter", NULL },
 	[B_LOCKW] = { "mmap_lock/mmap_lock_acquire_returned",

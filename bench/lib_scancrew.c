@@ -24,7 +24,7 @@
 
 #include "scan.h"
 
-#define GRAB 8			/* files a thread takes at a time */
+#define GRAB 8 /* files a thread takes at a time */
 
 struct worker {
 	struct scan_crew *crew;
@@ -39,10 +39,10 @@ struct worker {
 struct scan_crew {
 	unsigned int threads;
 	pthread_barrier_t gate;
-	const struct scan_job *job;	/* NULL: go home */
-	atomic_size_t next;		/* file to hand out, over all passes */
-	atomic_uint ready;		/* threads in place for the job */
-	cpu_set_t cpus;			/* that we may run on */
+	const struct scan_job *job; /* NULL: go home */
+	atomic_size_t next;	    /* file to hand out, over all passes */
+	atomic_uint ready;	    /* threads in place for the job */
+	cpu_set_t cpus;		    /* that we may run on */
 	struct worker worker[];
 };
 

@@ -15,7 +15,7 @@
 
 #include "scan.h"
 
-#define NEEDLE 0xc1		/* in no UTF-8 text */
+#define NEEDLE 0xc1 /* in no UTF-8 text */
 #define WINDOW ((size_t)128 << 10)
 
 static size_t page_up(size_t n)
@@ -146,8 +146,8 @@ static int scan_malloc(struct scan_ctx *c, int fd, size_t len)
 
 static int scan_faultline(struct scan_ctx *c, int fd, size_t len)
 {
-	void *p = fl_pager_mmap(c->pager, NULL, len, PROT_READ, MAP_PRIVATE,
-				fd, 0);
+	void *p = fl_pager_mmap(c->pager, NULL, len, PROT_READ, MAP_PRIVATE, fd,
+				0);
 
 	if (FL_IS_ERR(p))
 		return FL_PTR_ERR(p);
@@ -221,22 +221,20 @@ static int scan_clam_faultline(struct scan_ctx *c, int fd, size_t len)
 }
 
 const struct scan_mode scan_modes[] = {
-	{ "mmap", "the kernel's mmap, scan, munmap",
-	  "mmap", false, scan_mmap },
-	{ "populate", "the same with MAP_POPULATE",
-	  "mmap", false, scan_populate },
+	{ "mmap", "the kernel's mmap, scan, munmap", "mmap", false, scan_mmap },
+	{ "populate", "the same with MAP_POPULATE", "mmap", false,
+	  scan_populate },
 	{ "pread", "pread into one page-aligned buffer a thread, reused",
 	  "mmap", false, scan_pread },
-	{ "malloc", "malloc, pread, free",
-	  "mmap", false, scan_malloc },
-	{ "faultline", "fl_pager_mmap, as a preloaded program gets it",
-	  "mmap", true, scan_faultline },
-	{ "map_file", "fl_pager_map_file, for a program that links it",
-	  "mmap", true, scan_map_file },
-	{ "clam", "ClamAV: anonymous mmap, touch pages, pread, munmap",
-	  "clam", false, scan_clam },
-	{ "clam-fl", "the same through fl_pager_mmap",
-	  "clam", true, scan_clam_faultline },
+	{ "malloc", "malloc, pread, free", "mmap", false, scan_malloc },
+	{ "faultline", "fl_pager_mmap, as a preloaded program gets it", "mmap",
+	  true, scan_faultline },
+	{ "map_file", "fl_pager_map_file, for a program that links it", "mmap",
+	  true, scan_map_file },
+	{ "clam", "ClamAV: anonymous mmap, touch pages, pread, munmap", "clam",
+	  false, scan_clam },
+	{ "clam-fl", "the same through fl_pager_mmap", "clam", true,
+	  scan_clam_faultline },
 };
 
 const unsigned int scan_n_modes = sizeof(scan_modes) / sizeof(scan_modes[0]);

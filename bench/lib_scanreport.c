@@ -45,8 +45,8 @@ static struct b_stat ratio(const struct scan_table *t,
 	if (!base)
 		return (struct b_stat){ 0, 0, 0, 0 };
 	for (r = 0; r < t->reps; r++)
-		v[r] = cpu ? base->cpu[r] / l->cpu[r]
-			   : base->wall[r] / l->wall[r];
+		v[r] = cpu ? base->cpu[r] / l->cpu[r] :
+			     base->wall[r] / l->wall[r];
 	return b_stat_of(v, t->reps);
 }
 
@@ -89,8 +89,8 @@ void report_text(FILE *f, const struct scan_table *t)
 
 	fprintf(f, "\n%s: %zu files, %.1f MiB, %s, %u thread%s, %u runs\n",
 		s->name, s->n, (double)s->bytes / 1048576,
-		t->touch == TOUCH_ONE ? "first page touched"
-				      : "every byte touched",
+		t->touch == TOUCH_ONE ? "first page touched" :
+					"every byte touched",
 		t->threads, t->threads == 1 ? "" : "s", t->reps);
 	fprintf(f, "  %-10s %9s %18s %9s %8s %7s %7s %8s %7s %7s %7s %7s\n",
 		"mode", "us/file", "min..max", "CPU us", "x kernel", "x CPU",

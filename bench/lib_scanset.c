@@ -178,8 +178,8 @@ static void write_file(const char *path, const unsigned char *p, size_t n)
 }
 
 /* @most files of @each bytes, fewer (down to 4) to stay within @total. */
-void set_make(struct scan_set *s, const char *dir, size_t each,
-	      uint64_t total, size_t most)
+void set_make(struct scan_set *s, const char *dir, size_t each, uint64_t total,
+	      size_t most)
 {
 	char name[sizeof(made_dir) + 8], size[24];
 	uint64_t seed = 0x9e3779b97f4a7c15ull ^ each;
@@ -197,8 +197,8 @@ void set_make(struct scan_set *s, const char *dir, size_t each,
 	}
 	free(p);
 	s->each = each;
-	if (asprintf(&s->name, "%zu files of %s", n,
-		     b_size_name(each, size)) < 0)
+	if (asprintf(&s->name, "%zu files of %s", n, b_size_name(each, size)) <
+	    0)
 		b_die("out of memory");
 }
 

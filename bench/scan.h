@@ -18,46 +18,50 @@
 struct scan_file {
 	char *path;
 	size_t size;
-	uint64_t sum;		/* of the bytes, from the reference mode */
+	uint64_t sum; /* of the bytes, from the reference mode */
 };
 
 struct scan_set {
 	char *name;
 	struct scan_file *file;
 	size_t n, cap;
-	size_t each;		/* bytes of every file; 0 for a mixed set */
+	size_t each; /* bytes of every file; 0 for a mixed set */
 	uint64_t bytes;
 	size_t largest;
 };
 
 void set_add_path(struct scan_set *s, const char *path);
 void set_add_list(struct scan_set *s, const char *list);
-void set_make(struct scan_set *s, const char *dir, size_t each,
-	      uint64_t total, size_t most);
-void set_remove_files(void);	/* those of set_make() */
+void set_make(struct scan_set *s, const char *dir, size_t each, uint64_t total,
+	      size_t most);
+void set_remove_files(void); /* those of set_make() */
 void set_free(struct scan_set *s);
 
 /* ------------------------------------------------------------------------
  * Modes: lib_scanmode.c
  */
-enum scan_touch { TOUCH_ALL, TOUCH_ONE, TOUCH_VERIFY };
+enum scan_touch {
+	TOUCH_ALL,
+	TOUCH_ONE,
+	TOUCH_VERIFY
+};
 
 /* What one thread has. Everything here is the thread's own. */
 struct scan_ctx {
 	struct fl_pager *pager;
 	enum scan_touch touch;
-	unsigned char *buf;	/* reused, page-aligned, grown to the largest */
+	unsigned char *buf; /* reused, page-aligned, grown to the largest */
 	size_t cap;
-	uint64_t hits;		/* so that no read is optimised away */
-	uint64_t sum;		/* of the current file, TOUCH_VERIFY only */
-	bool dirty_tail;	/* bytes after the end of file were not zero */
+	uint64_t hits;	 /* so that no read is optimised away */
+	uint64_t sum;	 /* of the current file, TOUCH_VERIFY only */
+	bool dirty_tail; /* bytes after the end of file were not zero */
 };
 
 struct scan_mode {
 	const char *name;
 	const char *what;
-	const char *base;	/* the mode of the kernel's to compare with */
-	bool ours;		/* needs a pager */
+	const char *base; /* the mode of the kernel's to compare with */
+	bool ours;	  /* needs a pager */
 	/* map or read @len bytes of @fd, touch them, give back; 0 or -errno */
 	int (*scan)(struct scan_ctx *c, int fd, size_t len);
 };
@@ -65,7 +69,7 @@ struct scan_mode {
 extern const struct scan_mode scan_modes[];
 extern const unsigned int scan_n_modes;
 
-int scan_mode_find(const char *name);	/* index or -1 */
+int scan_mode_find(const char *name); /* index or -1 */
 
 /* ------------------------------------------------------------------------
  * The crew: lib_scancrew.c
@@ -75,14 +79,14 @@ struct scan_job {
 	const struct scan_mode *mode;
 	enum scan_touch touch;
 	unsigned int passes;
-	bool count;		/* with the counters on */
-	bool reference;		/* TOUCH_VERIFY: keep the sums */
+	bool count;	/* with the counters on */
+	bool reference; /* TOUCH_VERIFY: keep the sums */
 };
 
 struct scan_result {
-	double wall, cpu;	/* seconds */
+	double wall, cpu; /* seconds */
 	uint64_t hits, wrong;
-	uint64_t n[B_EVENTS], faults;	/* if .count */
+	uint64_t n[B_EVENTS], faults; /* if .count */
 };
 
 struct scan_crew;
@@ -98,11 +102,11 @@ void crew_end(struct scan_crew *crew);
 struct scan_line {
 	const struct scan_mode *mode;
 	unsigned int passes;
-	double wall[SCAN_MAX_REPS];	/* microseconds a file */
+	double wall[SCAN_MAX_REPS]; /* microseconds a file */
 	double cpu[SCAN_MAX_REPS];
 	bool counted;
-	double n[B_EVENTS], faults;	/* a file */
-	double tlb_row;			/* a file; < 0: not to be had */
+	double n[B_EVENTS], faults; /* a file */
+	double tlb_row;		    /* a file; < 0: not to be had */
 };
 
 struct scan_table {
