@@ -50,6 +50,7 @@ target_include_directories(fl_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/runtime/include)
 target_compile_definitions(fl_flags INTERFACE
   _GNU_SOURCE FL_DEBUG=${FL_DEBUG}
+  FL_DATADIR="${CMAKE_INSTALL_FULL_DATADIR}/faultline"
   FL_VERSION_STRING="${PROJECT_VERSION}"
   $<$<BOOL:${FL_HAVE_SYS_RSEQ_H}>:FL_HAVE_RSEQ>)
 
