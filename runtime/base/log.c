@@ -118,8 +118,10 @@ static void put_conv(struct fmt_out *o, const struct fmt_spec *sp, char conv,
 	case 'd':
 	case 'i':
 		d = arg_signed(ap, sp->length);
-		put_num(o, sp, d < 0 ? 0ULL - (unsigned long long)d :
-				       (unsigned long long)d, 10, d < 0);
+		put_num(o, sp,
+			d < 0 ? 0ULL - (unsigned long long)d :
+				(unsigned long long)d,
+			10, d < 0);
 		break;
 	case 'u':
 		put_num(o, sp, arg_unsigned(ap, sp->length), 10, false);

@@ -44,11 +44,11 @@ FL_COLD void fl_log(enum log_level level, const char *fmt, ...)
 	__attribute__((__format__(__printf__, 2, 3)));
 
 /* The same, at most once in the life of the process for each place. */
-#define fl_log_once(level, ...)                         \
-	do {                                            \
-		static _Atomic(uint32_t) said_;         \
+#define fl_log_once(level, ...)                               \
+	do {                                                  \
+		static _Atomic(uint32_t) said_;               \
 		if (!ld_rlx(&said_) && !xchg_rlx(&said_, 1u)) \
-			fl_log((level), __VA_ARGS__);   \
+			fl_log((level), __VA_ARGS__);         \
 	} while (0)
 
 #endif

@@ -10,6 +10,7 @@
  */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -127,8 +128,7 @@ uint64_t stat_names_hash(void)
 		const char *p = stat_rows[i].name;
 
 		do {
-			h = (h ^ (unsigned char)*p) *
-			    UINT64_C(0x100000001b3);
+			h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
 		} while (*p++);
 	}
 	return h;
@@ -259,15 +259,26 @@ static void fill_header(struct stat_header *h, const struct stats *s,
 	h->program[n] = '\0';
 }
 
+/* Growing a file over RLIMIT_FSIZE is not only an error but a signal. */
+static bool may_grow_to(size_t size)
+{
+	struct rlimit64 lim;
+
+	return sys_call4(__NR_prlimit64, 0, RLIMIT_FSIZE, NULL, &lim) == 0 &&
+	       lim.rlim_cur >= size;
+}
+
 /* Returns the mapping of a new published file, or an error pointer. */
 static void *make_page(struct stats *s, int dir, const char *name)
 {
 	size_t size = FL_PAGE_SIZE + shards_size(s);
 	struct stat_header h;
-	long fd = create_file(dir, name);
 	void *p;
-	long err;
+	long fd, err;
 
+	if (!may_grow_to(size))
+		return err_ptr(-EFBIG);
+	fd = create_file(dir, name);
 	if (fd < 0)
 		return err_ptr(fd);
 	/* Blocks now, or a full file system is SIGBUS later. */

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * wrap_map.c - the interposed calls.
+ *
+ * Each goes to the pager, or by raw system call to the kernel while there is
+ * none, and comes back through shim_ret(). None allocates, looks symbols up or
+ * uses stdio. base/ban.h is absent here because the banned names are what is
+ * defined.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include "shim.h"
+#include "base/sys.h"
+
+static void *do_mmap(void *addr, size_t len, int prot, int flags, int fd,
+		     int64_t off)
+{
+	struct fl_pager *p = shim_enter();
+	int saved = errno;
+	void *ret;
+
+	if (unlikely(!p))
+		return shim_ret_ptr(sys_mmap(addr, len, prot, flags, fd, off),
+				    saved);
+	ret = fl_pager_mmap(p, addr, len, prot, flags, fd, (off_t)off);
+	shim_leave();
+	return shim_ret_ptr(ret, saved);
+}
+
+FL_API void *mmap(void *addr, size_t len, int prot, int flags, int fd,
+		  off_t off)
+{
+	return do_mmap(addr, len, prot, flags, fd, off);
+}
+
+FL_API void *mmap64(void *addr, size_t len, int prot, int flags, int fd,
+		    off64_t off)
+{
+	return do_mmap(addr, len, prot, flags, fd, off);
+}
+
+FL_API int munmap(void *addr, size_t len)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_munmap(p, addr, len) :
+				 sys_munmap(addr, len),
+			     saved);
+}
+
+FL_API void *mremap(void *addr, size_t old_len, size_t new_len, int flags, ...)
+{
+	struct fl_pager *p = shim_enter();
+	int saved = errno;
+	void *new_addr = NULL;
+	void *ret;
+
+	if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {
+		va_list ap;
+
+		va_start(ap, flags);
+		new_addr = va_arg(ap, void *);
+		va_end(ap);
+	}
+	if (unlikely(!p))
+		return shim_ret_ptr(sys_mremap(addr, old_len, new_len, flags,
+					       new_addr),
+				    saved);
+	ret = fl_pager_mremap(p, addr, old_len, new_len, flags, new_addr);
+	shim_leave();
+	return shim_ret_ptr(ret, saved);
+}
+
+static long do_madvise(void *addr, size_t len, int advice)
+{
+	struct fl_pager *p = shim_get();
+
+	return p ? fl_pager_madvise(p, addr, len, advice) :
+		   sys_madvise(addr, len, advice);
+}
+
+FL_API int madvise(void *addr, size_t len, int advice)
+{
+	int saved = errno;
+
+	return (int)shim_ret(do_madvise(addr, len, advice), saved);
+}
+
+/* Returns the error number and leaves errno alone. */
+FL_API int posix_madvise(void *addr, size_t len, int advice)
+{
+	int saved = errno;
+	long ret;
+
+	/* POSIX's DONTNEED must not throw data away as Linux's does; glibc
+	 * makes it no operation. */
+	if (advice == POSIX_MADV_DONTNEED)
+		return 0;
+	ret = do_madvise(addr, len, advice);
+	errno = saved;
+	return (int)-ret;
+}
+
+FL_API int mincore(void *addr, size_t len, unsigned char *vec)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_mincore(p, addr, len, vec) :
+				 sys_mincore(addr, len, vec),
+			     saved);
+}
+
+FL_API int mprotect(void *addr, size_t len, int prot)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_mprotect(p, addr, len, prot) :
+				 sys_mprotect(addr, len, prot),
+			     saved);
+}
+
+/*
+ * The pager knows no keys: its pages in the range become the kernel's first.
+ * munlock does that and nothing else, as a resident page is not locked.
+ */
+FL_API int pkey_mprotect(void *addr, size_t len, int prot, int pkey)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+	char *at = addr;
+
+	if (pkey == -1)
+		return mprotect(addr, len, prot);
+	for (size_t n = 0; p && n < len; n += FL_PAGE_SIZE) {
+		if (fl_find(p, at + n) == 1) {
+			long err = fl_pager_munlock(p, at + n, FL_PAGE_SIZE);
+
+			if (err)
+				return (int)shim_ret(err, saved);
+		}
+	}
+	return (int)shim_ret(
+		sys_call4(__NR_pkey_mprotect, addr, len, prot, pkey), saved);
+}
+
+/* A cancellation point, as POSIX has it. */
+FL_API int msync(void *addr, size_t len, int flags)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	pthread_testcancel();
+	return (int)shim_ret(p ? fl_pager_msync(p, addr, len, flags) :
+				 sys_msync(addr, len, flags),
+			     saved);
+}
+
+FL_API int mlock(const void *addr, size_t len)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_mlock(p, addr, len, 0) :
+				 sys_mlock(addr, len),
+			     saved);
+}
+
+FL_API int mlock2(const void *addr, size_t len, unsigned int flags)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_mlock(p, addr, len, flags) :
+				 sys_call3(__NR_mlock2, addr, len, flags),
+			     saved);
+}
+
+FL_API int munlock(const void *addr, size_t len)
+{
+	struct fl_pager *p = shim_get();
+	int saved = errno;
+
+	return (int)shim_ret(p ? fl_pager_munlock(p, addr, len) :
+				 sys_munlock(addr, len),
+			     saved);
+}
