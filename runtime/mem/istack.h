@@ -47,7 +47,10 @@ struct istack_links {
 	size_t stride;
 };
 
-#define ISTACK_INIT { .head = 0 }
+#define ISTACK_INIT       \
+	{                 \
+		.head = 0 \
+	}
 
 /* The largest index that fits. */
 #define ISTACK_MAX_INDEX 0xfffffffeu
@@ -134,8 +137,7 @@ static inline uint32_t istack_take_all(struct istack *s)
 			return 0;
 		/* [MO:istack] sees every link and object of the chain as
 		 * istack_push_chain published them. */
-	} while (unlikely(!cas_acq(&s->head, &old,
-				   old & 0xffffffff00000000u)));
+	} while (unlikely(!cas_acq(&s->head, &old, old & 0xffffffff00000000u)));
 	return (uint32_t)old;
 }
 

@@ -19,7 +19,6 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/order.h"
-#include "mem/istack.h"
 #include "mem/pte.h"
 #include "mem/slab.h"
 
@@ -31,17 +30,19 @@
 #define PT_UPPER_SIZE ((size_t)1 << PT_UPPER_SHIFT)
 
 struct pgtable {
-	char *tables;		/* slab->base */
+	char *tables; /* slab->base */
 	struct slab *slab;
 	size_t nr_pages;
-	uint32_t root;		/* slab index of the top table */
-	unsigned int levels;	/* tables above the leaves, at least 1 */
+	uint32_t root;	     /* slab index of the top table */
+	unsigned int levels; /* tables above the leaves, at least 1 */
 
 	/* 1 while pt_reap() runs: there is one reaper at a time. */
 	FL_ALIGNED_CL _Atomic(uint32_t) reaping;
-	/* Unlinked, waiting for the grace period; the reaper's alone. */
-	uint32_t dead;		/* slab index + 1 */
-	struct istack_links dead_link;
+	/* The reaper's, atomic only for the child of a fork to find them whole:
+	 * tables that wait for the grace period, as slab index + 1, chained by
+	 * the slab's outer links; and the link it is cutting. Relaxed. */
+	_Atomic(uint32_t) dead;
+	_Atomic(_Atomic(uint32_t) *) cutting;
 	/* Tables linked now, the root included. Relaxed: a figure. */
 	_Atomic(uint32_t) nr_tables;
 };

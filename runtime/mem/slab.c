@@ -25,6 +25,7 @@
  * that has just been taken is therefore harmless, and slab_trim() may drop the
  * memory of free objects, which reads as zeros afterwards, as it did before.
  */
+#include <linux/prctl.h>
 #include <sys/mman.h>
 
 #include "base/base.h"
@@ -72,9 +73,12 @@ int slab_init(struct slab *s, const char *name)
 		return -ENOMEM;
 	}
 
+	/* A name in /proc/PID/maps, where the kernel knows about it. */
+	sys_call5(__NR_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, base,
+		  (size_t)nr << SLAB_OBJ_SHIFT, name);
+
 	s->base = base;
 	s->nr_max = nr;
-	s->name = name;
 	s->link = (struct istack_links){
 		.base = links + offsetof(struct slab_link, inner),
 		.stride = sizeof(struct slab_link),

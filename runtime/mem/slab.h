@@ -21,9 +21,9 @@
 #define SLAB_OBJ_SIZE FL_PAGE_SIZE
 
 enum {
-	SLAB_CPUS = 64,	  /* shards; a larger CPU number wraps */
-	SLAB_MAG = 16,	  /* objects in a full magazine */
-	SLAB_CHUNK = 64,  /* objects asked from the kernel at once */
+	SLAB_CPUS = 64,	 /* shards; a larger CPU number wraps */
+	SLAB_MAG = 16,	 /* objects in a full magazine */
+	SLAB_CHUNK = 64, /* objects asked from the kernel at once */
 };
 
 struct slab_cpu {
@@ -36,15 +36,14 @@ struct slab_cpu {
 struct slab {
 	char *base;		   /* the reserved range */
 	uint32_t nr_max;	   /* objects in it */
-	const char *name;
 	struct istack_links link;  /* chains inside magazines and shards */
 	struct istack_links outer; /* chains of magazines and of chunks */
 
 	/* Objects of the range given to some refill. Relaxed: the objects
 	 * themselves are published through the stacks. */
 	FL_ALIGNED_CL _Atomic(uint32_t) carved;
-	struct istack depot;	/* first objects of full magazines */
-	struct istack refused;	/* first objects of chunks not backed */
+	struct istack depot;   /* first objects of full magazines */
+	struct istack refused; /* first objects of chunks not backed */
 
 	struct slab_cpu cpu[SLAB_CPUS];
 };
