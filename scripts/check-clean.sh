@@ -59,6 +59,7 @@ if [ -z "$mirror" ]; then
 fi
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/faultline-clean.XXXXXX") || exit 1
+chmod 755 "$dir"
 trap 'rm -rf --one-file-system "$dir"' EXIT
 trap 'exit 130' INT TERM
 include=()
