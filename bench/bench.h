@@ -65,6 +65,19 @@ struct b_counts {
 	uint64_t faults; /* minor and major */
 };
 
+/*
+ * The numbers of tracepoints "group/name"; -errno for those not to be had.
+ * Where tracefs is not mounted and may be, a child mounts it for itself.
+ */
+void b_tracepoints(const char *const *names, int *id, int n);
+
+/*
+ * A counter of tracepoint @id with a filter (or NULL), off at first. @pid 0:
+ * the calling thread. Otherwise process @pid and all it will start, from its
+ * next exec on. Returns a descriptor to read 8 bytes from, or -errno.
+ */
+int b_tracepoint_open(int id, const char *filter, int pid);
+
 /* Find out which events this kernel and user allow. Call once, at start. */
 void b_events_probe(void);
 

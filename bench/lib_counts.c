@@ -74,83 +74,98 @@ static int id_of(const char *name)
 	return id;
 }
 
-static void read_ids(int *id)
+static void read_ids(const char *const *names, int *id, int n)
 {
 	int i;
 
-	for (i = 0; i < B_EVENTS; i++)
-		id[i] = id_of(events[i].name);
+	for (i = 0; i < n; i++)
+		id[i] = id_of(names[i]);
 }
 
 /* In the child: a private tracefs, then the numbers through the pipe. */
-static void child_read_ids(int fd)
+static void child_read_ids(const char *const *names, int *id, int n, int fd)
 {
-	int id[B_EVENTS], i, e = 0;
+	size_t bytes = (size_t)n * sizeof(*id);
+	int i, e = 0;
 
 	if (unshare(CLONE_NEWNS) ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("tracefs", TRACEFS, "tracefs", 0, NULL))
 		e = errno;
-	read_ids(id);
-	for (i = 0; i < B_EVENTS; i++)
+	read_ids(names, id, n);
+	for (i = 0; i < n; i++)
 		if (id[i] < 0 && e)
 			id[i] = -e;
-	_exit(write(fd, id, sizeof(id)) != (ssize_t)sizeof(id));
+	_exit(write(fd, id, bytes) != (ssize_t)bytes);
 }
 
-static void get_ids(void)
+void b_tracepoints(const char *const *names, int *id, int n)
 {
+	size_t bytes = (size_t)n * sizeof(*id);
 	int p[2], i;
 	pid_t pid;
 
-	read_ids(ids);
-	if (ids[B_MMSYS] > 0 || pipe2(p, O_CLOEXEC))
+	read_ids(names, id, n);
+	for (i = 0; i < n; i++)
+		if (id[i] > 0)
+			return; /* tracefs is there */
+	if (pipe2(p, O_CLOEXEC))
 		return;
 	fflush(NULL);
 	pid = fork();
 	if (!pid)
-		child_read_ids(p[1]);
+		child_read_ids(names, id, n, p[1]);
 	close(p[1]);
-	if (pid < 0 || read(p[0], ids, sizeof(ids)) != (ssize_t)sizeof(ids))
-		for (i = 0; i < B_EVENTS; i++)
-			ids[i] = -EIO;
+	if (pid < 0 || read(p[0], id, bytes) != (ssize_t)bytes)
+		for (i = 0; i < n; i++)
+			id[i] = -EIO;
 	close(p[0]);
 	if (pid > 0)
 		waitpid(pid, NULL, 0);
 }
 
-static int event_open(enum b_event e)
+int b_tracepoint_open(int id, const char *filter, int pid)
 {
 	struct perf_event_attr a;
-	char buf[256];
-	const char *filter = events[e].filter;
-	int fd;
+	int fd, err;
 
 	memset(&a, 0, sizeof(a));
 	a.size = sizeof(a);
 	a.type = PERF_TYPE_TRACEPOINT;
-	a.config = (uint64_t)ids[e];
+	a.config = (uint64_t)id;
 	a.disabled = 1;
-	fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1,
+	a.inherit = pid != 0;
+	a.enable_on_exec = pid != 0;
+	fd = (int)syscall(SYS_perf_event_open, &a, pid, -1, -1,
 			  PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (!filter)
-		filter = mm_filter(buf, sizeof(buf));
-	if (ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter)) {
-		int err = errno;
-
+	if (filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter)) {
+		err = errno;
 		close(fd);
 		return -err;
 	}
 	return fd;
 }
 
+static int event_open(enum b_event e)
+{
+	char buf[256];
+	const char *filter = events[e].filter;
+
+	if (!filter)
+		filter = mm_filter(buf, sizeof(buf));
+	return b_tracepoint_open(ids[e], filter, 0);
+}
+
 void b_events_probe(void)
 {
+	const char *names[B_EVENTS];
 	int i, fd;
 
-	get_ids();
+	for (i = 0; i < B_EVENTS; i++)
+		names[i] = events[i].name;
+	b_tracepoints(names, ids, B_EVENTS);
 	for (i = 0; i < B_EVENTS; i++) {
 		if (ids[i] <= 0) {
 			snprintf(why[i], sizeof(why[i]), "%.40s: %.30s",
