@@ -57,9 +57,9 @@ config()
 }
 
 config dev
-config dev-clang -L '^(unit|shim)$'
-config release -L '^(unit|shim)$'
-config asan -L '^(unit|shim)$'
+config dev-clang -L '^(unit|integ|shim)$'
+config release -L '^(unit|integ|shim)$'
+config asan -L '^(unit|integ|shim)$'
 config tsan -L '^stress$'
 
 echo "$passed passed, $failed failed, $skipped skipped"
