@@ -37,6 +37,7 @@ done
 soname=$(readelf -d "$top/$libdir/libfaultline.so" |
 	sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 [ "$soname" = libfaultline.so.0 ] || fail "SONAME is $soname"
+# shellcheck disable=SC2016 # the loader's $ORIGIN
 readelf -d "$top/$libdir/libfaultline-preload.so" |
 	grep -q 'RUNPATH.*\[\$ORIGIN\]' ||
 	fail "the preload does not look for the library beside itself"
