@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
 # options.sh ROOT - the options of base/conf.def, the rows of docs/config.md
-# and the entries of faultline.7 are the same, and so are the counters of
-# base/stat.def and those of faultline.7.
+# and the entries of faultline.7 are the same, numeric defaults included, and
+# so are the counters of base/stat.def and those of faultline.7.
 #
 # conf.def: CONF(name, ...). stat.def: STAT(name, ...).
 # config.md: | `name` | ...  faultline.7: ".It Cm name" below ".Sh OPTIONS" and
@@ -30,6 +30,36 @@ same()
 	comm -13 "$t1" "$t2" | sed -n "s|..*|$3: & is not in $1|p"
 	rm -f "$t1" "$t2"
 }
+# "name default" of each option with a number for a default, as users write it.
+defaults()
+{
+	tr '\n' ' ' <runtime/base/conf.def | sed 's/CONF(/\n&/g' |
+		sed 's/CONF_KIB(\([0-9]*\))/\1K/g;s/CONF_MIB(\([0-9]*\))/\1M/g' |
+		sed -n 's/^CONF(\([a-z0-9_]*\),[^,]*, *\([0-9]*[KM]*\),.*/\1 \2/p' |
+		sort
+}
+defaults_md()
+{
+	# shellcheck disable=SC2016 # the backquotes are markdown's
+	sed -n 's/^| *`\([a-z0-9_]*\)` *| *\([0-9]*[KM]*\) *|.*/\1 \2/p' \
+		docs/config.md | sort
+}
+# "Default 1." or "The default, 1, ..." in the option's entry.
+defaults_man()
+{
+	awk '
+	function out() {
+		if (match(text, /[Dd]efault,? [0-9]+[KM]?/)) {
+			d = substr(text, RSTART, RLENGTH)
+			sub(/.* /, "", d)
+			print name, d
+		}
+	}
+	/^\.Sh / { if (on) out(); on = 0; in_opt = ($0 == ".Sh OPTIONS") }
+	in_opt && $1 == ".It" { if (on) out(); on = 1; name = $3; text = "" }
+	in_opt && /^\.(Ss|El)/ { if (on) out(); on = 0 }
+	on { text = text " " $0 }' docs/man/faultline.7 | sort
+}
 for f in runtime/base/conf.def runtime/base/stat.def docs/config.md \
 	docs/man/faultline.7; do
 	[ -f "$f" ] || { echo "$f: missing"; exit 1; }
@@ -47,6 +77,10 @@ fi
 			sort)"
 	same runtime/base/conf.def "$conf" docs/man/faultline.7 \
 		"$(man OPTIONS Cm)"
+	same runtime/base/conf.def "$(defaults)" docs/config.md \
+		"$(defaults_md)"
+	same runtime/base/conf.def "$(defaults)" docs/man/faultline.7 \
+		"$(defaults_man)"
 	same runtime/base/stat.def "$stat" docs/man/faultline.7 \
 		"$(man COUNTERS Va)"
 } | verdict options

@@ -64,14 +64,15 @@ sound()
 	#include "faultline.h"
 	int s;
 	END
-	printf '/* %s */\nCONF(mem, size, 0, 0, 1, "x")\n' "$spdx" |
+	printf '/* %s */\nCONF(mem, size, CONF_KIB(4), 0, 1, "x")\n' "$spdx" |
 		put runtime/base/conf.def
 	printf '/* %s */\nSTAT(maps, "x")\n' "$spdx" |
 		put runtime/base/stat.def
 	# shellcheck disable=SC2016
 	printf '<!-- %s -->\n\n| `pair` | x |\n' "$spdx" | put docs/ordering.md
 	# shellcheck disable=SC2016
-	printf '<!-- %s -->\n\n| `mem` | x |\n' "$spdx" | put docs/config.md
+	printf '<!-- %s -->\n\n| `mem` | 4K | x |\n`m()` `runtime/mem/m.c`\n' \
+		"$spdx" | put docs/config.md
 	put docs/man/faultline.7 <<-END
 	.\\" $spdx
 	.Dd January 1, 2026
@@ -86,6 +87,7 @@ sound()
 	.Bl -tag -width Ds
 	.It Cm mem
 	Text.
+	Default 4K.
 	.El
 	.Sh COUNTERS
 	.Bl -tag -width Ds
@@ -149,7 +151,7 @@ faulty()
 }
 
 sound
-for c in layers order spdx size format shell words options symbols man; do
+for c in layers order spdx size format shell words options docs symbols man; do
 	run $c
 	rc=$?
 	if [ $rc -eq 0 ] || [ $rc -eq 77 ]; then
@@ -220,8 +222,17 @@ edit docs/config.md 's|`mem`|`men`|'
 faulty options "docs/config.md: mem of runtime/base/conf.def is missing"
 edit docs/man/faultline.7 's|Cm mem|Cm men|'
 faulty options "docs/man/faultline.7: men is not in runtime/base/conf.def"
+edit docs/config.md 's|4K|5K|'
+faulty options "docs/config.md: mem 5K is not in runtime/base/conf.def"
+edit docs/man/faultline.7 's|4K|5K|'
+faulty options "faultline.7: mem 4K of runtime/base/conf.def is missing"
 edit runtime/base/stat.def 's|maps|mapz|'
 faulty options "docs/man/faultline.7: mapz of runtime/base/stat.def is missing"
+
+edit docs/config.md 's|m()|n()|'
+faulty docs "docs/config.md:4: no function n"
+edit docs/config.md 's|mem/m.c|mem/n.c|'
+faulty docs "docs/config.md:4: no file runtime/mem/n.c"
 
 edit runtime/api/faultline.map 's|fl_a|fl_b|'
 faulty symbols "fl_a is not in runtime/api/faultline.map"
