@@ -181,7 +181,8 @@ SEE int temp_file(unsigned int id, size_t size, int oflag)
 
 /*
  * One access, with its outcome: 0, or the signal, its code and the offset of
- * the faulting address from the one tried.
+ * the faulting address from the one tried. For one thread at a time. A fault
+ * outside a trial ends the program.
  */
 struct see_fault {
 	int sig;
@@ -192,10 +193,16 @@ struct see_fault {
 SEE sigjmp_buf see_jump;
 SEE volatile struct see_fault see_last;
 SEE volatile uintptr_t see_at;
+SEE volatile sig_atomic_t see_armed;
 
 SEE void see_handler(int sig, siginfo_t *si, void *uc)
 {
 	(void)uc;
+	if (!see_armed) {
+		say("signal %d outside a trial", sig);
+		_exit(97);
+	}
+	see_armed = 0;
 	see_last.sig = sig;
 	see_last.code = si->si_code;
 	see_last.off = (long)((uintptr_t)si->si_addr - see_at);
@@ -216,7 +223,9 @@ SEE void see_faults(void)
 
 SEE const char *fault_name(void)
 {
-	static char buf[64];
+	static char bufs[4][64];	/* as many to a line */
+	static unsigned int next;
+	char *buf = bufs[next++ % 4];
 	const char *sig = see_last.sig == SIGSEGV ? "SIGSEGV" : "SIGBUS";
 	const char *code = "?";
 
@@ -228,7 +237,7 @@ SEE const char *fault_name(void)
 		code = "ACCERR";
 	else if (see_last.sig == SIGBUS && see_last.code == BUS_ADRERR)
 		code = "ADRERR";
-	snprintf(buf, sizeof(buf), "%s/%s%+ld", sig, code, see_last.off);
+	snprintf(buf, sizeof(bufs[0]), "%s/%s%+ld", sig, code, see_last.off);
 	return buf;
 }
 
@@ -237,8 +246,10 @@ SEE const char *try_read(const volatile void *p)
 {
 	see_last.sig = 0;
 	see_at = (uintptr_t)p;
+	see_armed = 1;
 	if (!sigsetjmp(see_jump, 1))
 		(void)*(const volatile unsigned char *)p;
+	see_armed = 0;
 	return fault_name();
 }
 
@@ -247,8 +258,10 @@ SEE const char *try_write(volatile void *p, unsigned char c)
 {
 	see_last.sig = 0;
 	see_at = (uintptr_t)p;
+	see_armed = 1;
 	if (!sigsetjmp(see_jump, 1))
 		*(volatile unsigned char *)p = c;
+	see_armed = 0;
 	return fault_name();
 }
 
