@@ -7,6 +7,8 @@
  *   shard[c]  -> in use         slab_alloc() on CPU c; on another CPU when that
  *                               one and the depot are empty (stealing)
  *   depot     -> shard, in use  slab_alloc() on an empty shard: one magazine
+ *   depot     -> cold           slab_trim(), one magazine at a time
+ *   cold      -> shard, in use  slab_alloc() that found nothing else
  *   in use    -> shard[c]       slab_free() on CPU c
  *   shard[c]  -> depot          slab_free(): all but the SLAB_MAG most recently
  *                               freed, once 2 * SLAB_MAG are there
@@ -89,6 +91,7 @@ int slab_init(struct slab *s, const char *name)
 	};
 	st_rlx(&s->carved, 0u);
 	istack_init(&s->depot);
+	istack_init(&s->cold);
 	istack_init(&s->refused);
 	for (unsigned int c = 0; c < SLAB_CPUS; c++) {
 		istack_init(&s->cpu[c].stack);
@@ -211,6 +214,8 @@ static FL_COLD uint32_t alloc_slow(struct slab *s, struct slab_cpu *c)
 		if (shard_pop(s, &s->cpu[k], &i))
 			return i;
 	}
+	if (istack_pop(&s->cold, &i, s->outer))
+		return split_first(s, c, i);
 	return refill(s, c);
 }
 
@@ -274,19 +279,16 @@ void slab_free(struct slab *s, void *obj)
 
 size_t slab_trim(struct slab *s)
 {
-	uint32_t mag = istack_take_all(&s->depot);
+	uint32_t mag, i;
 	size_t n = 0;
 
-	while (mag != 0) {
-		uint32_t first = mag - 1, i;
-
-		mag = istack_next(s->outer, first);
-		for (i = first + 1; i != 0; i = istack_next(s->link, i - 1)) {
+	while (istack_pop(&s->depot, &mag, s->outer)) {
+		for (i = mag + 1; i != 0; i = istack_next(s->link, i - 1)) {
 			sys_madvise(slab_obj(s, i - 1), SLAB_OBJ_SIZE,
 				    MADV_DONTNEED);
 			n++;
 		}
-		istack_push(&s->depot, first, s->outer);
+		istack_push(&s->cold, mag, s->outer);
 	}
 	return n;
 }
@@ -321,13 +323,20 @@ size_t slab_nr_backed(struct slab *s)
 	       SLAB_CHUNK * chain_len(s->outer, top(&s->refused));
 }
 
-size_t slab_nr_free(struct slab *s)
+static size_t mags_len(struct slab *s, struct istack *st)
 {
 	size_t n = 0;
-	uint32_t mag = top(&s->depot);
+	uint32_t mag = top(st);
 
 	for (; mag != 0; mag = istack_next(s->outer, mag - 1))
 		n += chain_len(s->link, mag);
+	return n;
+}
+
+size_t slab_nr_free(struct slab *s)
+{
+	size_t n = mags_len(s, &s->depot) + mags_len(s, &s->cold);
+
 	for (unsigned int c = 0; c < SLAB_CPUS; c++)
 		n += chain_len(s->link, top(&s->cpu[c].stack));
 	return n;

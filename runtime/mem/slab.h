@@ -43,6 +43,7 @@ struct slab {
 	 * themselves are published through the stacks. */
 	FL_ALIGNED_CL _Atomic(uint32_t) carved;
 	struct istack depot;   /* first objects of full magazines */
+	struct istack cold;    /* the same, without memory behind them */
 	struct istack refused; /* first objects of chunks not backed */
 
 	struct slab_cpu cpu[SLAB_CPUS];
@@ -60,7 +61,7 @@ void *slab_alloc(struct slab *s);
 /* @obj is all zero. As slab_alloc(). */
 void slab_free(struct slab *s, void *obj);
 
-/* Return the memory (not the addresses) of the magazines nobody holds to the
+/* Return the memory (not the addresses) of the magazines in the depot to the
  * kernel. Number of objects. Slow path. */
 size_t slab_trim(struct slab *s);
 
