@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * probe.c - the doctor's probes. Each tries the thing itself rather than
+ * trusting a version number, undoes what it did, and says the reason of a
+ * refusal where the system has one to read.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <limits.h>
+#include <linux/membarrier.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef FL_HAVE_RSEQ
+#include <sys/rseq.h>
+#endif
+
+#include "cli/cli.h"
+#include "base/conf.h"
+#include "base/file.h"
+#include "base/stat.h"
+
+/* Newer than Debian 12's headers. */
+#ifndef __NR_cachestat
+#define __NR_cachestat 451
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+/* The first line of a file under /proc or /sys, or "". */
+static const char *read_line(const char *path, char *buf, size_t size)
+{
+	if (file_read(AT_FDCWD, path, buf, size) < 0)
+		buf[0] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return buf;
+}
+
+static void human(char *buf, size_t size, uint64_t v)
+{
+	static const char units[] = "KMGTPE";
+	double d = (double)v;
+	int u = -1;
+
+	for (; d >= 1024 && u < 5; u++)
+		d /= 1024;
+	if (u < 0)
+		snprintf(buf, size, "%llu bytes", (unsigned long long)v);
+	else
+		snprintf(buf, size, "%.1f %ciB", d, units[u]);
+}
+
+static void probe_page_size(struct finding *f)
+{
+	long size = sysconf(_SC_PAGESIZE);
+
+	if (size == 4096)
+		finding(f, PROBE_OK, "4096 bytes");
+	else
+		finding(f, PROBE_BAD, "%ld bytes; the pager needs 4096", size);
+}
+
+static void probe_libc(struct finding *f)
+{
+	finding(f, PROBE_OK, "glibc %s", gnu_get_libc_version());
+}
+
+static void probe_preload(struct finding *f)
+{
+	char path[PATH_MAX];
+
+	if (find_preload(path, sizeof(path)))
+		finding(f, PROBE_OK, "%.150s", path);
+	else
+		finding(f, PROBE_BAD, "%.130s is missing", path);
+}
+
+static void probe_memfd(struct finding *f)
+{
+	int fd = memfd_create("faultline-doctor", MFD_CLOEXEC);
+	struct rlimit lim;
+	char text[32];
+
+	if (fd < 0) {
+		finding(f, PROBE_BAD, "memfd_create: %s", strerror(errno));
+		return;
+	}
+	close(fd);
+	getrlimit(RLIMIT_FSIZE, &lim);
+	if (lim.rlim_cur == RLIM_INFINITY) {
+		finding(f, PROBE_OK, "memory files can be made");
+		return;
+	}
+	human(text, sizeof(text), lim.rlim_cur);
+	finding(f, PROBE_NOTE,
+		"RLIMIT_FSIZE (ulimit -f) caps memory files at %s", text);
+}
+
+static void probe_space(struct finding *f)
+{
+	size_t size = (size_t)1 << (sizeof(long) == 8 ? 40 : 28);
+	struct rlimit lim;
+	char text[32];
+	void *p = MAP_FAILED;
+
+	for (; size >= (size_t)16 << 20; size >>= 1) {
+		p = mmap(NULL, size, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p != MAP_FAILED)
+			break;
+	}
+	if (p == MAP_FAILED) {
+		finding(f, PROBE_BAD, "not even 16 MiB can be reserved: %s",
+			strerror(errno));
+		return;
+	}
+	munmap(p, size);
+	human(text, sizeof(text), size);
+	getrlimit(RLIMIT_AS, &lim);
+	if (lim.rlim_cur == RLIM_INFINITY)
+		finding(f, PROBE_OK, "unlimited; %s can be reserved", text);
+	else
+		finding(f, PROBE_NOTE,
+			"RLIMIT_AS (ulimit -v) is set; %s can be reserved",
+			text);
+}
+
+static void probe_overcommit(struct finding *f)
+{
+	char buf[32];
+
+	read_line("/proc/sys/vm/overcommit_memory", buf, sizeof(buf));
+	if (!strcmp(buf, "2"))
+		finding(f, PROBE_NOTE,
+			"strict: reserved frames count against "
+			"the commit limit");
+	else
+		finding(f, PROBE_OK, "%s",
+			!strcmp(buf, "1") ? "always" : "heuristic");
+}
+
+static void probe_budget(struct finding *f)
+{
+	extern char **environ;
+	char budget[32], ram[32];
+	struct conf c;
+
+	conf_load(&c, environ);
+	human(budget, sizeof(budget), conf_budget(&c));
+	human(ram, sizeof(ram),
+	      (uint64_t)sysconf(_SC_PHYS_PAGES) *
+		      (uint64_t)sysconf(_SC_PAGESIZE));
+	finding(f, PROBE_OK, "%s (%s); the machine has %s", budget,
+		c.mem ? "option mem" :
+			"a quarter of RAM or of the cgroup's limit",
+		ram);
+}
+
+static void probe_rseq(struct finding *f)
+{
+#ifdef FL_HAVE_RSEQ
+	if (__rseq_size) {
+		finding(f, PROBE_OK, "the CPU's number costs no system call");
+		return;
+	}
+#endif
+	finding(f, PROBE_NOTE,
+		"not registered by libc: getcpu(2) is called "
+		"for each mapping");
+}
+
+static void probe_membarrier(struct finding *f)
+{
+	long cmds = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	if (cmds < 0)
+		finding(f, PROBE_NOTE, "%s: read sections use a full barrier",
+			strerror(errno));
+	else if (cmds & MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+		finding(f, PROBE_OK, "private expedited");
+	else
+		finding(f, PROBE_NOTE, "no private expedited command");
+}
+
+static int try_guard(int flags, int fd)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, flags, fd, 0);
+	int err = 0;
+
+	if (p == MAP_FAILED)
+		return errno;
+	if (madvise(p, 4096, MADV_GUARD_INSTALL))
+		err = errno;
+	munmap(p, 4096);
+	return err;
+}
+
+static void probe_guard(struct finding *f)
+{
+	int fd = memfd_create("faultline-doctor", MFD_CLOEXEC);
+	int anon = try_guard(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	int file = EBADF;
+
+	if (fd >= 0 && !ftruncate(fd, 4096))
+		file = try_guard(MAP_SHARED, fd);
+	if (fd >= 0)
+		close(fd);
+	if (!anon && !file)
+		finding(f, PROBE_OK,
+			"for anonymous memory and for files: "
+			"hardened=1 splits no mapping");
+	else
+		finding(f, PROBE_NOTE,
+			"%s: hardened=1 uses mprotect(2) and splits mappings",
+			anon ? "none (Linux 6.13)" :
+			       "not for files (Linux 6.15)");
+}
+
+static int uffd_features(int fd, uint64_t *features)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+
+	if (fd < 0)
+		return -1;
+	*features = ioctl(fd, UFFDIO_API, &api) ? 0 : api.features;
+	close(fd);
+	return 0;
+}
+
+/* For demand paging, which is to come; resident regions need none of it. */
+static void probe_uffd(struct finding *f)
+{
+	char why[32];
+	uint64_t feat = 0;
+	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	int fd = -1;
+	const char *how = NULL;
+
+	if (dev >= 0) {
+		fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+		close(dev);
+	}
+	if (!uffd_features(fd, &feat))
+		how = "full, by /dev/userfaultfd";
+	else if (!uffd_features((int)syscall(__NR_userfaultfd, O_CLOEXEC),
+				&feat))
+		how = "full, by the system call";
+	else if (!uffd_features((int)syscall(__NR_userfaultfd,
+					     O_CLOEXEC | UFFD_USER_MODE_ONLY),
+				&feat))
+		how = "user-mode faults only";
+	if (!how) {
+		finding(f, PROBE_NOTE,
+			"none: %s; demand paging (to come) "
+			"would be off",
+			strerror(errno));
+		return;
+	}
+	read_line("/proc/sys/vm/unprivileged_userfaultfd", why, sizeof(why));
+	finding(f, PROBE_OK,
+		"%s; minor faults on memory files: %s; signal mode: %s%s (for "
+		"demand paging, to come)",
+		how, feat & UFFD_FEATURE_MINOR_SHMEM ? "yes" : "no",
+		feat & UFFD_FEATURE_SIGBUS ? "yes" : "no",
+		how[0] == 'u' && why[0] == '0' ?
+			"; vm.unprivileged_userfaultfd=0" :
+			"");
+}
+
+static void probe_cachestat(struct finding *f)
+{
+	uint64_t range[2] = { 0, 0 }, result[5];
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	long ret = syscall(__NR_cachestat, fd, range, result, 0);
+	int err = errno;
+
+	close(fd);
+	if (!ret)
+		finding(f, PROBE_OK,
+			"cached files can be told from cold ones "
+			"(for demand paging, to come)");
+	else
+		finding(f, PROBE_NOTE, "%s (for demand paging, to come)",
+			err == ENOSYS ? "none (Linux 6.5)" : strerror(err));
+}
+
+static void probe_uring(struct finding *f)
+{
+	char params[120] = { 0 }, off[16];
+	int fd = (int)syscall(__NR_io_uring_setup, 1, params);
+	int err = errno;
+
+	if (fd >= 0) {
+		close(fd);
+		finding(f, PROBE_OK, "available (for demand paging, to come)");
+		return;
+	}
+	read_line("/proc/sys/kernel/io_uring_disabled", off, sizeof(off));
+	finding(f, PROBE_NOTE, "%s%s%s (for demand paging, to come)",
+		strerror(err),
+		off[0] > '0' ? ", kernel.io_uring_disabled=" : "",
+		off[0] > '0' ? off : "");
+}
+
+static void probe_seccomp(struct finding *f)
+{
+	char buf[4096], *p;
+
+	if (file_read(AT_FDCWD, "/proc/self/status", buf, sizeof(buf)) < 0)
+		buf[0] = '\0';
+	p = strstr(buf, "\nSeccomp:");
+	if (p && atoi(p + 9) == 0)
+		finding(f, PROBE_OK, "no filter");
+	else if (p)
+		finding(f, PROBE_NOTE,
+			"a filter is in force: refusals above "
+			"may be its");
+	else
+		finding(f, PROBE_NOTE, "/proc/self/status cannot be read");
+}
+
+/* The word in brackets. */
+static const char *chosen(const char *path, char *buf, size_t size)
+{
+	char *open_at, *close_at;
+
+	read_line(path, buf, size);
+	open_at = strchr(buf, '[');
+	close_at = strchr(buf, ']');
+	if (!open_at || !close_at)
+		return "unknown";
+	*close_at = '\0';
+	return open_at + 1;
+}
+
+static void probe_thp(struct finding *f)
+{
+	char a[96], b[96];
+
+	finding(f, PROBE_OK, "anonymous: %s; memory files: %s",
+		chosen("/sys/kernel/mm/transparent_hugepage/enabled", a,
+		       sizeof(a)),
+		chosen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", b,
+		       sizeof(b)));
+}
+
+static void probe_stat_dir(struct finding *f)
+{
+	char path[128];
+	int fd = stat_dir(getenv("XDG_RUNTIME_DIR"), true, path, sizeof(path));
+
+	if (fd >= 0) {
+		close(fd);
+		finding(f, PROBE_OK, "in %s", path);
+	} else {
+		finding(f, PROBE_NOTE, "no directory for them: %s",
+			strerror(-fd));
+	}
+}
+
+const struct probe probes[] = {
+	{ "page size", probe_page_size },
+	{ "libc", probe_libc },
+	{ "preload library", probe_preload },
+	{ "memfd", probe_memfd },
+	{ "address space", probe_space },
+	{ "overcommit", probe_overcommit },
+	{ "memory budget", probe_budget },
+	{ "rseq", probe_rseq },
+	{ "membarrier", probe_membarrier },
+	{ "guard pages", probe_guard },
+	{ "live counters", probe_stat_dir },
+	{ "huge pages", probe_thp },
+	{ "seccomp", probe_seccomp },
+	{ "userfaultfd", probe_uffd },
+	{ "cachestat", probe_cachestat },
+	{ "io_uring", probe_uring },
+};
+
+const size_t nr_probes = sizeof(probes) / sizeof(probes[0]);
