@@ -13,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef FL_API
 #define FL_API __attribute__((visibility("default")))
+#endif
 #define FL_COLD __attribute__((cold, noinline))
 #define FL_TLS __thread __attribute__((tls_model("initial-exec")))
 

@@ -21,8 +21,9 @@ enum lock_rank {
 	LOCK_FORK,   /* one fork at a time; held from prepare to parent/child */
 	LOCK_PAGER,  /* list of open pagers; open and close */
 	LOCK_TRIM,   /* one trimmer at a time per pager */
-	LOCK_REGION, /* demotion, restore and pte fall-backs of one extent */
-	LOCK_CARVE,  /* none today: chunks are carved by compare-and-swap */
+	LOCK_REGION, /* demotion, claims and restores of one extent */
+	LOCK_PTE,    /* the entries of one extent, on codecs without cmpxchg */
+	LOCK_CARVE,  /* one chunk of a pool is opened at a time */
 	LOCK_SLAB,   /* refill of a slab from the kernel */
 	LOCK_LOG,    /* leaf: the once-per-message table */
 	LOCK_NR_RANKS,

@@ -73,6 +73,7 @@
 #define sub_rel(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_release)
 #define sub_acq_rel(p, v) \
 	atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
+#define sub_sc(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_seq_cst)
 #define or_rlx(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
 #define or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define and_rlx(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)

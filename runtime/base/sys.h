@@ -14,6 +14,7 @@
 #define FL_BASE_SYS_H
 
 #include <linux/futex.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -228,6 +229,42 @@ static inline long sys_fcntl(int fd, int cmd, long arg)
 static inline long sys_ioctl(int fd, unsigned long cmd, void *arg)
 {
 	return sys_call3(__NR_ioctl, fd, cmd, arg);
+}
+
+/* What is asked of a file. */
+struct sys_stat {
+	uint64_t ino;
+	uint64_t size;
+	uint32_t dev; /* as the kernel encodes it */
+	uint32_t mode;
+};
+
+static inline long sys_fstat(int fd, struct sys_stat *out)
+{
+#if __SIZEOF_POINTER__ == 4
+	struct statx st;
+	long ret = sys_call5(__NR_statx, fd, "", 0x1000 /* AT_EMPTY_PATH */,
+			     STATX_BASIC_STATS, &st);
+
+	if (ret < 0)
+		return ret;
+	out->ino = st.stx_ino;
+	out->size = st.stx_size;
+	out->dev = st.stx_dev_major << 20 | st.stx_dev_minor;
+	out->mode = st.stx_mode;
+#else
+	/* glibc's struct stat is the kernel's on 64-bit targets. */
+	struct stat st;
+	long ret = sys_call2(__NR_fstat, fd, &st);
+
+	if (ret < 0)
+		return ret;
+	out->ino = st.st_ino;
+	out->size = (uint64_t)st.st_size;
+	out->dev = (uint32_t)st.st_dev;
+	out->mode = st.st_mode;
+#endif
+	return 0;
 }
 
 /* Threads and time. */

@@ -41,7 +41,7 @@ extern "C" {
 #endif
 
 #ifndef FL_API
-#define FL_API
+#define FL_API __attribute__((visibility("default")))
 #endif
 
 /* A pager: options, arenas, shadow page table, statistics. Opaque. */

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * advise.c - madvise, mincore, mprotect, msync, mlock, munlock.
+ *
+ * A range is taken piece by piece, in the order of addresses, each as the
+ * kernel would treat it: what is outside the arenas is forwarded, resident
+ * pieces are answered here or demoted and forwarded, and pages of an arena that
+ * the program does not have count as unmapped.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "api/pager.h"
+#include "base/sys.h"
+#include "base/ban.h"
+
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Demotes a piece; a race with another thread's unmap is settled by looking
+ * again (1). 0 or -ENOMEM. */
+static int demote(struct fl_pager *p, struct seg *s)
+{
+	int ret = region_demote(p, s);
+
+	return ret == -EAGAIN ? 1 : ret;
+}
+
+/* ---------------------------------------------------------------------------
+ * madvise
+ */
+
+static bool is_hint(int advice)
+{
+	return advice == MADV_NORMAL || advice == MADV_RANDOM ||
+	       advice == MADV_SEQUENTIAL || advice == MADV_WILLNEED;
+}
+
+/* Back to the file's bytes: the pristine copy behind the region. */
+static void twin_restore(struct fl_pager *p, struct seg *s)
+{
+	size_t dist = (size_t)s->e->npages << FL_PAGE_SHIFT;
+
+	(void)p;
+	memcpy(s->addr, s->addr + dist, s->len);
+}
+
+/* Advice on a resident piece: 0, -errno, or 1 to demote and forward. */
+static int advise_present(struct fl_pager *p, struct seg *s, int advice)
+{
+	bool anon = !(s->e->flags & EXT_FILE);
+
+	switch (advice) {
+	case MADV_DONTNEED:
+		if (s->e->flags & EXT_TWIN)
+			twin_restore(p, s);
+		else if (anon)
+			return (int)sys_madvise(s->addr, s->len, advice);
+		return 0;
+	case MADV_FREE:
+		return anon ? (int)sys_madvise(s->addr, s->len, advice) :
+			      -EINVAL;
+	case MADV_COLD:
+	case MADV_PAGEOUT:
+		return anon ? (int)sys_madvise(s->addr, s->len, advice) : 0;
+	case MADV_POPULATE_READ:
+		return 0;
+	case MADV_POPULATE_WRITE:
+		return s->e->prot & PROT_WRITE ? 0 : -EINVAL;
+	case MADV_DOFORK:
+	case MADV_DODUMP:
+		return 0;
+	}
+	return 1;
+}
+
+/* The whole range in one resident extent, a hint: the scanners' case. */
+static bool hint_fast(struct fl_pager *p, void *addr, size_t len)
+{
+	for (int k = 0; k < NR_ARENAS; k++) {
+		struct ext_pool *pool = &p->pool[k];
+		uint32_t page, n = (uint32_t)(len >> FL_PAGE_SHIFT);
+		struct extent *e;
+
+		if (!arena_has(&pool->arena, addr))
+			continue;
+		page = pool_page(pool, addr);
+		e = pool_extent(pool, page);
+		return e && len <= pool->arena.size &&
+		       page - ext_index(pool, e) + n <=
+			       ext_class_pages(e->cls) &&
+		       pt_count_range(&p->pt[k], page, n, PTE_PRESENT) == n;
+	}
+	return false;
+}
+
+static long advise_piece(struct fl_pager *p, struct seg *s, int advice)
+{
+	long ret;
+
+	if (s->kind == SEG_NONE)
+		return -ENOMEM;
+	if (s->kind == SEG_PRESENT) {
+		if (is_hint(advice)) {
+			stat_inc(&p->stats, STAT_advised);
+			return 0;
+		}
+		ret = advise_present(p, s, advice);
+		if (ret <= 0)
+			return ret;
+		ret = demote(p, s);
+		if (ret)
+			return ret < 0 ? ret : -EAGAIN;
+	}
+	return sys_madvise(s->addr, s->len, advice);
+}
+
+int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
+{
+	char *pos = addr, *end = pos + page_align_up(len);
+	int unmapped = 0;
+	struct seg s;
+	long ret;
+
+	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	    likely(!pager_touches(p, addr, (size_t)(end - pos))))
+		return (int)sys_madvise(addr, len, advice);
+	if (likely(is_hint(advice)) &&
+	    likely(hint_fast(p, addr, (size_t)(end - pos)))) {
+		stat_inc(&p->stats, STAT_advised);
+		return 0;
+	}
+	/* Let the kernel refuse advice it does not know, before anything
+	 * changes; a range of no bytes is valid for all others. */
+	ret = sys_madvise(addr, 0, advice);
+	if (ret < 0)
+		return (int)ret;
+	for (; pos < end; pos += s.len) {
+		seg_get(p, pos, end, &s);
+		ret = advise_piece(p, &s, advice);
+		if (ret == -EAGAIN && s.kind == SEG_PRESENT) {
+			s.len = 0; /* it changed under us: look again */
+			continue;
+		}
+		/* As the kernel: unmapped parts are reported at the end. */
+		if (ret == -ENOMEM)
+			unmapped = -ENOMEM;
+		else if (ret < 0)
+			return (int)ret;
+	}
+	return unmapped;
+}
+
+/* ---------------------------------------------------------------------------
+ * mincore, msync
+ */
+
+int fl_pager_mincore(struct fl_pager *p, void *addr, size_t len,
+		     unsigned char *vec)
+{
+	char *pos = addr, *end = pos + page_align_up(len);
+	struct seg s;
+	long ret;
+
+	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	    !pager_touches(p, addr, (size_t)(end - pos)))
+		return (int)sys_mincore(addr, len, vec);
+	for (; pos < end; pos += s.len) {
+		seg_get(p, pos, end, &s);
+		if (s.kind == SEG_NONE)
+			return -ENOMEM;
+		if (s.kind == SEG_PRESENT) {
+			/* All of it is there. A bad vector is a SIGSEGV here,
+			 * as with the calls that the vDSO answers. */
+			memset(vec, 1, s.n);
+			stat_inc(&p->stats, STAT_advised);
+			ret = 0;
+		} else {
+			ret = sys_mincore(s.addr, s.len, vec);
+		}
+		if (ret < 0)
+			return (int)ret;
+		vec += s.len >> FL_PAGE_SHIFT;
+	}
+	return 0;
+}
+
+int fl_pager_msync(struct fl_pager *p, void *addr, size_t len, int flags)
+{
+	char *pos = addr, *end = pos + page_align_up(len);
+	int unmapped = 0;
+	struct seg s;
+	long ret = 0;
+
+	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	    !pager_touches(p, addr, (size_t)(end - pos)))
+		return (int)sys_msync(addr, len, flags);
+	ret = sys_msync(addr, 0, flags); /* the flags alone */
+	if (ret < 0)
+		return (int)ret;
+	for (; pos < end; pos += s.len) {
+		seg_get(p, pos, end, &s);
+		if (s.kind == SEG_NONE) {
+			unmapped = -ENOMEM;
+			continue;
+		}
+		/* Private and snapshot pages have nothing to write back. */
+		if (s.kind == SEG_PRESENT)
+			continue;
+		ret = sys_msync(s.addr, s.len, flags);
+		if (ret == -ENOMEM)
+			unmapped = -ENOMEM;
+		else if (ret < 0)
+			return (int)ret;
+	}
+	return unmapped;
+}
+
+/* ---------------------------------------------------------------------------
+ * mprotect, mlock, munlock: demote and forward
+ */
+
+struct change {
+	long (*call)(struct seg *s, unsigned int arg);
+	unsigned int arg;
+	bool protect;
+};
+
+static long do_mprotect(struct seg *s, unsigned int prot)
+{
+	return sys_mprotect(s->addr, s->len, (int)prot);
+}
+
+static long do_mlock(struct seg *s, unsigned int flags)
+{
+	return flags ? sys_call3(__NR_mlock2, s->addr, s->len, flags) :
+		       sys_mlock(s->addr, s->len);
+}
+
+static long do_munlock(struct seg *s, unsigned int arg)
+{
+	(void)arg;
+	return sys_munlock(s->addr, s->len);
+}
+
+/* 0: nothing to do for a resident piece; 1: demote and forward; -errno. */
+static int change_present(const struct seg *s, const struct change *c)
+{
+	if (!c->protect)
+		return c->call == do_munlock ? 0 : 1;
+	if (c->arg == s->e->prot)
+		return 0;
+	if (c->arg & PROT_WRITE && s->e->flags & EXT_SHARED)
+		return -EACCES; /* the descriptor was read-only */
+	return 1;
+}
+
+/* 1: the piece changed under us, look again. */
+static long change_piece(struct fl_pager *p, struct seg *s,
+			 const struct change *c)
+{
+	long ret;
+
+	if (s->kind == SEG_NONE)
+		return -ENOMEM;
+	if (s->kind == SEG_PRESENT) {
+		ret = change_present(s, c);
+		if (ret <= 0)
+			return ret;
+		ret = demote(p, s);
+		if (ret)
+			return ret;
+	}
+	return c->call(s, c->arg);
+}
+
+static int change_range(struct fl_pager *p, void *addr, size_t len,
+			const struct change *c)
+{
+	char *pos = addr, *end = pos + len;
+	struct seg s;
+	long ret;
+
+	while (pos < end) {
+		seg_get(p, pos, end, &s);
+		ret = change_piece(p, &s, c);
+		if (ret < 0)
+			return (int)ret;
+		if (ret == 0)
+			pos += s.len;
+	}
+	return 0;
+}
+
+int fl_pager_mprotect(struct fl_pager *p, void *addr, size_t len, int prot)
+{
+	struct change c = { do_mprotect, (unsigned int)prot, true };
+	size_t rounded = page_align_up(len);
+
+	if (!page_aligned((uintptr_t)addr) || rounded == 0 ||
+	    (uintptr_t)addr + rounded < (uintptr_t)addr ||
+	    prot & ~(PROT_READ | PROT_WRITE | PROT_EXEC) ||
+	    !pager_touches(p, addr, rounded))
+		return (int)sys_mprotect(addr, len, prot);
+	return change_range(p, addr, rounded, &c);
+}
+
+/* mlock rounds the address down, unlike the others. */
+static int lock_range(struct fl_pager *p, const void *addr, size_t len,
+		      const struct change *c)
+{
+	uintptr_t a = (uintptr_t)addr & FL_PAGE_MASK;
+	size_t rounded = page_align_up(len + ((uintptr_t)addr - a));
+	struct seg all = { .addr = (char *)(uintptr_t)addr, .len = len };
+
+	if (rounded == 0 || a + rounded < a ||
+	    !pager_touches(p, (void *)a, rounded))
+		return (int)c->call(&all, c->arg);
+	return change_range(p, (void *)a, rounded, c);
+}
+
+int fl_pager_mlock(struct fl_pager *p, const void *addr, size_t len,
+		   unsigned int flags)
+{
+	struct change c = { do_mlock, flags, false };
+
+	return lock_range(p, addr, len, &c);
+}
+
+int fl_pager_munlock(struct fl_pager *p, const void *addr, size_t len)
+{
+	struct change c = { do_munlock, 0, false };
+
+	return lock_range(p, addr, len, &c);
+}

@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * init.c - pagers: opening, closing, forking, trimming, asking.
+ *
+ * FORK. prepare raises the fork barrier (mem/fork.h), so that nothing which
+ * lives now is recycled until the child has reported; then liburcu's own
+ * preparation, which waits for nobody. The child is alone: it takes the shadow
+ * page table as the truth, gives the file arena frames of its own with the
+ * bytes of every live page, rebuilds the stacks of free extents, and reports.
+ * The anonymous arena needs no copy: the kernel does it page by page.
+ *
+ * The three handlers are registered once and serve every pager. pthread_atfork
+ * does not say whether the fork failed; errno does: prepare zeroes it, and
+ * glibc's fork leaves it so unless the call failed.
+ */
+#include <errno.h>
+#include <linux/mman.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "api/pager.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/sys.h"
+#include "base/ban.h"
+
+/* Address space of an arena: so many times the budget, since each size class
+ * keeps the address space of its own peak. */
+#define ARENA_TIMES 8
+#define ARENA_LEAST (4 * CHUNK_SIZE)
+
+static struct fork_ledger ledger;
+static struct fl_pager *pagers[FL_MAX_PAGERS];
+static bool ledger_ready;
+static struct fl_lock pagers_lock = FL_LOCK_INIT(LOCK_PAGER);
+/* Of the thread that forks; LOCK_FORK. */
+static int saved_errno;
+
+/* ---------------------------------------------------------------------------
+ * fork
+ */
+
+static int copy_run(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	struct fl_pager *p = ((void **)arg)[0];
+	struct arena_fork *f = ((void **)arg)[1];
+	struct ext_pool *pool = &p->pool[ARENA_FILE];
+	size_t off = idx << FL_PAGE_SHIFT, len = n << FL_PAGE_SHIFT;
+
+	if (state == PTE_BUSY) {
+		/* Its owner does not exist here; the bytes do. */
+		struct extent *e = pool_extent(pool, (uint32_t)idx);
+
+		pt_move_range(&p->pt[ARENA_FILE], &e->pte_lock, idx, n,
+			      PTE_BUSY, pte_mk_present(idx, PTE_R), 1);
+	} else if (state != PTE_PRESENT) {
+		return 0;
+	}
+	memcpy(f->copy + off, pool->arena.user + off, len);
+	stat_add(&p->stats, STAT_fork_copied_bytes, len);
+	return 0;
+}
+
+struct view_walk {
+	struct fl_pager *p;
+	struct arena_fork *f;
+	size_t from; /* page up to which the user view is done */
+	int err;
+};
+
+static void view_upto(struct view_walk *w, size_t to)
+{
+	struct arena *a = &w->p->pool[ARENA_FILE].arena;
+
+	if (to > w->from)
+		w->err |= arena_fork_user_view(a, w->f,
+					       w->from << FL_PAGE_SHIFT,
+					       (to - w->from) << FL_PAGE_SHIFT,
+					       true);
+}
+
+/* Everything but the program's own kernel mappings gets the new frames. */
+static int view_run(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	struct view_walk *w = arg;
+
+	if (state != PTE_KERNEL)
+		return 0;
+	view_upto(w, idx);
+	w->from = idx + n;
+	return w->err;
+}
+
+static int new_views(struct fl_pager *p, struct arena_fork *f)
+{
+	struct ext_pool *pool = &p->pool[ARENA_FILE];
+	struct arena *a = &pool->arena;
+	uint32_t chunks = ld_rlx(&pool->next_chunk);
+	size_t opened = (size_t)chunks * CHUNK_SIZE;
+	struct view_walk w = { p, f, 0, 0 };
+	int ret = arena_fork_fill_view(a, f, opened);
+
+	for (uint32_t c = 0; ret == 0 && c < pool->nr_chunks; c++) {
+		bool foreign = ld_rlx(&pool->chunk_class[c]) == CHUNK_FOREIGN;
+
+		w.from = (size_t)c * CHUNK_PAGES;
+		if (foreign)
+			continue;
+		if (c >= chunks)
+			break;
+		pt_for_each(&p->pt[ARENA_FILE], w.from, CHUNK_PAGES, view_run,
+			    &w);
+		view_upto(&w, (size_t)(c + 1) * CHUNK_PAGES);
+		ret = w.err;
+	}
+	for (uint32_t c = chunks; ret == 0 && c < pool->nr_chunks; c++) {
+		uint32_t n = 0;
+
+		while (c + n < pool->nr_chunks &&
+		       ld_rlx(&pool->chunk_class[c + n]) != CHUNK_FOREIGN)
+			n++;
+		if (n)
+			ret = arena_fork_user_view(a, f,
+						   (size_t)c * CHUNK_SIZE,
+						   (size_t)n * CHUNK_SIZE,
+						   false);
+		c += n;
+	}
+	return ret;
+}
+
+static int copy_file_arena(struct fl_pager *p)
+{
+	struct ext_pool *pool = &p->pool[ARENA_FILE];
+	size_t pages = (size_t)ld_rlx(&pool->next_chunk) * CHUNK_PAGES;
+	struct arena_fork f;
+	void *arg[2] = { p, &f };
+	int ret = arena_fork_begin(&pool->arena, &f);
+
+	if (ret < 0)
+		return ret;
+	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, arg);
+	ret = new_views(p, &f);
+	arena_fork_end(&pool->arena, &f);
+	return ret;
+}
+
+static uint32_t live_pages(void *ctx, struct ext_pool *pool, struct extent *e)
+{
+	struct fl_pager *p = ctx;
+	uint32_t state = ld_rlx(&e->state), page = ext_index(pool, e), n;
+
+	if (state == EXT_FREE || state == EXT_VIRGIN)
+		return 0;
+	n = ext_class_pages((unsigned int)pool_chunk_class(pool, page));
+	return n - (uint32_t)pt_count_range(&p->pt[pool->arena.kind], page, n,
+					    PTE_NONE);
+}
+
+/* Demotions other threads of the parent were in the middle of. */
+static int settle_run(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	struct fl_pager *p = arg;
+	struct extent *e = pool_extent(&p->pool[ARENA_ANON], (uint32_t)idx);
+
+	if (state == PTE_BUSY)
+		pt_move_range(&p->pt[ARENA_ANON], &e->pte_lock, idx, n,
+			      PTE_BUSY, pte_mk_state(PTE_KERNEL, 0), 0);
+	return 0;
+}
+
+static bool fork_child_pager(struct fl_pager *p)
+{
+	uint32_t anon = ld_rlx(&p->pool[ARENA_ANON].next_chunk);
+	int ret;
+
+	stat_fork_child(&p->stats);
+	/* Counted anew below. */
+	stat_sub(&p->stats, STAT_live_bytes,
+		 stat_sum(&p->stats, STAT_live_bytes));
+	stat_sub(&p->stats, STAT_resident_bytes,
+		 stat_sum(&p->stats, STAT_resident_bytes));
+	st_rlx(&p->budget.resident, (uint64_t)0);
+	*(volatile uint32_t *)(uintptr_t)p->cookie = 1;
+	slab_fork_child(&p->slab);
+	for (int k = 0; k < NR_ARENAS; k++) {
+		pt_fork_child(&p->pt[k]);
+		lock_reset(&p->pool[k].trim_lock);
+		lock_reset(&p->pool[k].carve_lock);
+	}
+	ret = copy_file_arena(p);
+	if (ret < 0) {
+		fl_log_once(FL_LOG_WARN, "a child of fork cannot have frames of "
+			    "its own (error %d): it maps with the kernel",
+			    -ret);
+		p->usable = false;
+		return false;
+	}
+	pt_for_each(&p->pt[ARENA_ANON], 0, (size_t)anon * CHUNK_PAGES,
+		    settle_run, p);
+	pool_fork_child(&p->pool[ARENA_FILE], live_pages, p, true);
+	pool_fork_child(&p->pool[ARENA_ANON], live_pages, p, false);
+	return true;
+}
+
+static void atfork_prepare(void)
+{
+	int err = errno;
+
+	fork_prepare(&ledger);
+	rcu_fork_prepare();
+	saved_errno = err;
+	errno = 0;
+}
+
+static void atfork_parent(void)
+{
+	bool failed = errno != 0;
+	int err = failed ? errno : saved_errno;
+
+	rcu_fork_parent();
+	fork_parent(&ledger, failed);
+	errno = err;
+}
+
+static void atfork_child(void)
+{
+	int err = saved_errno;
+	bool copied = true;
+
+	rcu_fork_child();
+	fork_child_begin(&ledger);
+	lock_reset(&pagers_lock);
+	for (int i = 0; i < FL_MAX_PAGERS; i++)
+		if (pagers[i])
+			copied &= fork_child_pager(pagers[i]);
+	fork_child_end(&ledger, copied);
+	errno = err;
+}
+
+/* ---------------------------------------------------------------------------
+ * Bringing up and down
+ */
+
+static int ledger_get(void)
+{
+	int ret = 0;
+
+	lock_take(&pagers_lock);
+	if (!ledger_ready) {
+		ret = fork_ledger_init(&ledger);
+		if (ret == 0 && pthread_atfork(atfork_prepare, atfork_parent,
+					       atfork_child) != 0) {
+			fork_ledger_destroy(&ledger);
+			ret = -ENOMEM;
+		}
+		ledger_ready = ret == 0;
+	}
+	lock_drop(&pagers_lock);
+	return ret;
+}
+
+static int cookie_make(struct fl_pager *p)
+{
+	uint32_t *c = sys_mmap(NULL, FL_PAGE_SIZE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (is_err(c))
+		return (int)ptr_err(c);
+	*c = 1;
+	sys_madvise(c, FL_PAGE_SIZE, MADV_WIPEONFORK);
+	p->cookie = c;
+	return 0;
+}
+
+/* How much address space an arena may take. */
+static size_t arena_bytes(uint64_t budget)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+	uint64_t size = budget * ARENA_TIMES;
+
+	sys_call4(__NR_prlimit64, 0, RLIMIT_AS, NULL, &lim);
+	if (lim.rlim_cur != RLIM_INFINITY && size > lim.rlim_cur / 16)
+		size = lim.rlim_cur / 16;
+	if (size > (uint64_t)1 << 42)
+		size = (uint64_t)1 << 42;
+	if (size < 64 * CHUNK_SIZE)
+		size = 64 * CHUNK_SIZE;
+	return (size_t)size;
+}
+
+static int pool_make(struct fl_pager *p, enum arena_kind kind, size_t size)
+{
+	struct ext_pool *pool = &p->pool[kind];
+	int ret = pool_init(pool, kind, size, ARENA_LEAST);
+
+	if (ret < 0)
+		return ret;
+	pool->hardened = p->conf.hardened;
+	pool->budget = &p->budget;
+	pool->stats = &p->stats;
+	pool->forks = &ledger;
+	ret = pt_init(&p->pt[kind], arena_pages(&pool->arena), &p->slab);
+	if (ret < 0)
+		pool_destroy(pool);
+	return ret;
+}
+
+static void pool_unmake(struct fl_pager *p, enum arena_kind kind)
+{
+	pt_destroy(&p->pt[kind]);
+	pool_destroy(&p->pool[kind]);
+}
+
+int pager_init(struct fl_pager *p)
+{
+	uint64_t budget = conf_budget(&p->conf);
+	size_t size = arena_bytes(budget);
+	int ret;
+
+	if (getauxval(AT_PAGESZ) != FL_PAGE_SIZE)
+		return -ENOTSUP;
+	p->budget.high = budget / 100 * p->conf.high;
+	p->budget.low = budget / 100 * p->conf.low;
+	ret = ledger_get();
+	if (ret < 0)
+		return ret;
+	ret = cookie_make(p);
+	if (ret < 0)
+		return ret;
+	ret = stat_init(&p->stats);
+	if (ret < 0)
+		goto out_cookie;
+	ret = slab_init(&p->slab, "shadow tables");
+	if (ret < 0)
+		goto out_stat;
+	ret = pool_make(p, ARENA_FILE, size);
+	if (ret < 0)
+		goto out_slab;
+	ret = pool_make(p, ARENA_ANON, size);
+	if (ret < 0)
+		goto out_file;
+	p->usable = true;
+	return 0;
+out_file:
+	pool_unmake(p, ARENA_FILE);
+out_slab:
+	slab_destroy(&p->slab);
+out_stat:
+	stat_destroy(&p->stats);
+out_cookie:
+	sys_munmap((void *)(uintptr_t)p->cookie, FL_PAGE_SIZE);
+	return ret;
+}
+
+void pager_destroy(struct fl_pager *p)
+{
+	pool_unmake(p, ARENA_ANON);
+	pool_unmake(p, ARENA_FILE);
+	slab_destroy(&p->slab);
+	stat_destroy(&p->stats);
+	sys_munmap((void *)(uintptr_t)p->cookie, FL_PAGE_SIZE);
+}
+
+int pager_enlist(struct fl_pager *p)
+{
+	int ret = -EMFILE;
+
+	lock_take(&pagers_lock);
+	for (int i = 0; i < FL_MAX_PAGERS; i++)
+		if (!pagers[i]) {
+			pagers[i] = p;
+			ret = 0;
+			break;
+		}
+	lock_drop(&pagers_lock);
+	return ret;
+}
+
+void pager_delist(struct fl_pager *p)
+{
+	lock_take(&pagers_lock);
+	for (int i = 0; i < FL_MAX_PAGERS; i++)
+		if (pagers[i] == p)
+			pagers[i] = NULL;
+	lock_drop(&pagers_lock);
+}
+
+static void option_refused(const char *name, const char *value, int err)
+{
+	fl_log(FL_LOG_WARN, "option %s=%s: %s", name, value,
+	       conf_strerror(err));
+}
+
+int fl_pager_open(struct fl_pager **out, const char *options)
+{
+	struct fl_pager *p = sys_mmap(NULL, page_align_up(sizeof(*p)),
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int ret;
+
+	if (is_err(p))
+		return (int)ptr_err(p);
+	conf_defaults(&p->conf);
+	ret = conf_parse_list(&p->conf, options, option_refused) < 0 ?
+		      -EINVAL : pager_init(p);
+	if (ret < 0)
+		goto out_free;
+	p->publish = false;
+	ret = pager_enlist(p);
+	if (ret < 0) {
+		pager_destroy(p);
+		goto out_free;
+	}
+	*out = p;
+	return 0;
+out_free:
+	sys_munmap(p, page_align_up(sizeof(*p)));
+	return ret;
+}
+
+int fl_pager_close(struct fl_pager *p)
+{
+	if (stat_sum(&p->stats, STAT_live_bytes) != 0)
+		return -EBUSY;
+	pager_delist(p);
+	pager_destroy(p);
+	sys_munmap(p, page_align_up(sizeof(*p)));
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Giving memory back
+ */
+
+/* Emptying everything because the budget is reached is worth it at most once in
+ * this time; in between, mappings go to the kernel. */
+#define HARD_TRIM_MS 100
+
+static bool hard_trim_due(struct fl_pager *p)
+{
+	struct timespec now;
+	uint64_t ms, last = ld_rlx(&p->last_hard_trim);
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return ms - last >= HARD_TRIM_MS &&
+	       cas_rlx(&p->last_hard_trim, &last, ms);
+}
+
+static uint64_t trim_pools(struct fl_pager *p, uint32_t permille)
+{
+	uint64_t bytes = 0;
+
+	for (int k = 0; k < NR_ARENAS; k++) {
+		pool_release_quarantine(&p->pool[k]);
+		bytes += pool_trim(&p->pool[k], permille);
+	}
+	return bytes;
+}
+
+uint64_t pager_trim(struct fl_pager *p, bool hard)
+{
+	uint64_t held, live, idle, low = p->budget.low;
+
+	if (!pager_mine(p) || (hard && !hard_trim_due(p)))
+		return 0;
+	held = ld_rlx(&p->budget.resident);
+	live = stat_sum(&p->stats, STAT_live_bytes);
+	idle = held > live ? held - live : 0;
+	if (hard)
+		return trim_pools(p, 1000);
+	/* A quarter above the mark before anything is done, so that it is done
+	 * in bulk. */
+	if (idle <= low + low / 4)
+		return 0;
+	return trim_pools(p, (uint32_t)((idle - low) * 1000 / idle));
+}
+
+long fl_trim(struct fl_pager *p)
+{
+	uint64_t bytes;
+
+	if (!pager_mine(p))
+		return 0;
+	bytes = trim_pools(p, 1000);
+	for (int k = 0; k < NR_ARENAS; k++)
+		while (pt_reap(&p->pt[k]) > 0)
+			;
+	slab_trim(&p->slab);
+	return (long)bytes;
+}
+
+/* ---------------------------------------------------------------------------
+ * Asking
+ */
+
+int fl_find(struct fl_pager *p, const void *addr)
+{
+	for (int k = 0; k < NR_ARENAS; k++) {
+		struct ext_pool *pool = &p->pool[k];
+		uint32_t page;
+		enum pte_state state;
+
+		if (!arena_has(&pool->arena, addr))
+			continue;
+		page = pool_page(pool, addr);
+		state = pte_state(pt_get(&p->pt[k], page));
+		if (state == PTE_KERNEL)
+			return 2;
+		return state != PTE_NONE;
+	}
+	return 0;
+}
+
+int fl_conf_get(struct fl_pager *p, const char *name, char *buf, size_t size)
+{
+	return conf_get(&p->conf, name, buf, size);
+}
+
+int fl_stat_read(struct fl_pager *p, const char *name, uint64_t *value)
+{
+	int id = stat_find(name);
+
+	if (id < 0)
+		return -ENOENT;
+	*value = stat_sum(&p->stats, (enum stat_id)id);
+	return 0;
+}
+
+const char *fl_stat_name(unsigned int index)
+{
+	return index < STAT_NR ? stat_rows[index].name : NULL;
+}
+
+const char *fl_version(void)
+{
+	return FL_VERSION_STRING;
+}

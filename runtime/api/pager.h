@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * pager.h - the pager inside: what the files of api/ share.
+ *
+ * Who does what: init.c opens, closes and forks pagers; map.c maps and unmaps;
+ * policy.c decides what is taken; region.c changes regions in place (demotion,
+ * claims, restores); advise.c and remap.c are the other calls; default.c and
+ * dropin.c the default pager and the errno-setting entries.
+ */
+#ifndef FL_API_PAGER_H
+#define FL_API_PAGER_H
+
+#include "faultline.h"
+
+#include "base/base.h"
+#include "base/conf.h"
+#include "base/stat.h"
+#include "mem/extent.h"
+#include "mem/fork.h"
+#include "mem/pgtable.h"
+#include "mem/slab.h"
+
+#define FL_MAX_PAGERS 16
+
+/* Size classes of the learning policy: powers of two of pages. */
+#define POLICY_CLASSES EXT_NR_CLASSES
+
+struct policy {
+	/* Verdicts on file systems: st_dev << 1 | ordinary, 0 empty. Relaxed:
+	 * each word is complete by itself. */
+	_Atomic(uint64_t) fs[16];
+	/* For each kind and class: the share of pages that programs touch, in
+	 * 1/256, a running mean; and the number of mappings so far. Relaxed:
+	 * estimates. */
+	_Atomic(uint32_t) touched[NR_ARENAS][POLICY_CLASSES];
+	_Atomic(uint32_t) seen[NR_ARENAS][POLICY_CLASSES];
+	/* Kernel mappings under observation: address | kind, or 0. */
+	_Atomic(uintptr_t) sample[64];
+	_Atomic(uint32_t) samples;
+};
+
+struct fl_pager {
+	struct ext_pool pool[NR_ARENAS];
+	struct pgtable pt[NR_ARENAS];
+	struct conf conf;
+	/* 0 in a child that no fork handler has seen (MADV_WIPEONFORK): such a
+	 * child shares frames with its parent and must not fill any. */
+	const volatile uint32_t *cookie;
+	struct stats stats;
+	struct ext_budget budget;
+	struct policy policy;
+	struct slab slab;
+	/* Milliseconds; relaxed: paces, no more. */
+	_Atomic(uint64_t) last_hard_trim;
+	bool publish; /* offer the counters when the first region is served */
+	bool usable;  /* false in a child that could not take its copy */
+};
+
+/* init.c */
+int pager_init(struct fl_pager *p);
+void pager_destroy(struct fl_pager *p);
+
+/* Registers with the fork handlers. Returns 0 or -EMFILE. */
+int pager_enlist(struct fl_pager *p);
+void pager_delist(struct fl_pager *p);
+
+/* Idle memory goes back when there is too much of it; @hard: all of it. */
+uint64_t pager_trim(struct fl_pager *p, bool hard);
+
+static inline bool pager_mine(const struct fl_pager *p)
+{
+	return likely(*p->cookie != 0) && likely(p->usable);
+}
+
+/* policy.c */
+struct file_id {
+	uint64_t ino;
+	uint64_t size;
+	uint32_t dev;
+};
+
+enum take {
+	TAKE_NOT,
+	TAKE_FILE,   /* read-only file region */
+	TAKE_COPY,   /* writable private file region */
+	TAKE_ANON,
+};
+
+/* What the arguments alone decide. */
+enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
+		      int prot, int flags, int64_t off);
+/* Is the descriptor one of a file we take? Fills @id. */
+bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
+		 struct file_id *id);
+/* Would reading or zeroing @pages whole be dearer than faults? May ask for the
+ * mapping to be observed: *sample. */
+bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
+		  bool *sample);
+void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr);
+/* An unmap of a mapping outside of the arenas is coming. */
+void policy_unmap(struct fl_pager *p, void *addr, size_t len);
+
+/* region.c */
+enum seg_kind {
+	SEG_OUTSIDE, /* no arena */
+	SEG_NONE,    /* arena, but nothing of the program's */
+	SEG_PRESENT, /* part of a resident region */
+	SEG_KERNEL,  /* the program's kernel mapping inside of an arena */
+};
+
+/* A piece of an address range of one kind, within one extent. */
+struct seg {
+	char *addr;
+	size_t len;
+	enum seg_kind kind;
+	enum arena_kind arena;
+	struct extent *e; /* NULL: outside, or a chunk that is not ours */
+	uint32_t page;
+	uint32_t n;
+};
+
+/* The piece that starts at @addr, not past @end. */
+void seg_get(struct fl_pager *p, char *addr, char *end, struct seg *s);
+
+/* Does any of the range lie in an arena? */
+bool pager_touches(const struct fl_pager *p, const void *addr, size_t len);
+
+/* SEG_PRESENT -> a kernel mapping with the same bytes. 0 or -ENOMEM. */
+int region_demote(struct fl_pager *p, struct seg *s);
+/* Unmaps a piece of an arena, whatever it is. */
+int region_unmap(struct fl_pager *p, struct seg *s);
+/* mmap(MAP_FIXED) over a range that touches an arena. */
+void *region_map_over(struct fl_pager *p, void *addr, size_t len, int prot,
+		      int flags, int fd, int64_t off);
+/* Prepares a range that the kernel will map something over by itself. */
+int region_claim(struct fl_pager *p, char *addr, size_t len);
+/* The claim's mapping was not made after all. */
+void region_unclaim(struct fl_pager *p, char *addr, size_t len);
+
+/* map.c */
+void *kernel_map(struct fl_pager *p, void *addr, size_t len, int prot,
+		 int flags, int fd, int64_t off);
+struct extent *map_anon_extent(struct fl_pager *p, uint32_t pages);
+int pager_unmap(struct fl_pager *p, void *addr, size_t len);
+
+#endif

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * policy.c - what is taken and what goes to the kernel.
+ *
+ * The rules for arguments and files are those of faultline(7), "What is
+ * taken". On top of them stands one estimate: reading a file whole, or zeroing
+ * an anonymous region whole, beats the kernel's faults as long as the program
+ * touches most of it; a reader that looks at one page of a large file must not
+ * pay for all. Small regions are always cheaper read whole. For larger ones
+ * the pager learns: now and then it hands a mapping to the kernel and, when it
+ * is unmapped, looks how many of its pages the program has touched
+ * (/proc/self/pagemap of that range). A running mean for each kind and size
+ * class decides.
+ *
+ * Ordering: all words here are estimates, relaxed.
+ */
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "api/pager.h"
+#include "base/sys.h"
+#include "base/ban.h"
+
+/* ---------------------------------------------------------------------------
+ * Arguments
+ */
+
+/* Flags of mmap that do not change what we do. */
+#define FLAGS_IGNORED (MAP_POPULATE | MAP_NONBLOCK | MAP_DENYWRITE | \
+		       MAP_EXECUTABLE | MAP_FILE)
+
+enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
+		      int prot, int flags, int64_t off)
+{
+	int f = flags & ~FLAGS_IGNORED;
+
+	if (addr != NULL || len == 0)
+		return TAKE_NOT;
+	if (f == (MAP_PRIVATE | MAP_ANONYMOUS))
+		return prot == (PROT_READ | PROT_WRITE) &&
+				       len <= p->conf.anon_max ? TAKE_ANON :
+								 TAKE_NOT;
+	if (len > p->conf.resident_max || off < 0 ||
+	    !page_aligned((uintptr_t)off) ||
+	    (uint64_t)off >> (32 + FL_PAGE_SHIFT) != 0)
+		return TAKE_NOT;
+	f &= ~MAP_NORESERVE;
+	if (f == MAP_PRIVATE) {
+		if (prot == PROT_READ)
+			return TAKE_FILE;
+		return prot == (PROT_READ | PROT_WRITE) ? TAKE_COPY : TAKE_NOT;
+	}
+	if (f == MAP_SHARED && prot == PROT_READ &&
+	    p->conf.shared == CONF_SHARED_SNAPSHOT)
+		return TAKE_FILE;
+	return TAKE_NOT;
+}
+
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+/* File systems whose files are not plain bytes (linux/magic.h, and the ones it
+ * lacks). */
+static bool fs_ordinary(uint32_t magic)
+{
+	switch (magic) {
+	case 0x00009fa0: /* proc */
+	case 0x62656572: /* sysfs */
+	case 0x64626720: /* debugfs */
+	case 0x74726163: /* tracefs */
+	case 0x73636673: /* securityfs */
+	case 0x62656570: /* configfs */
+	case 0x0027e0eb: /* cgroup */
+	case 0x63677270: /* cgroup2 */
+	case 0xde5e81e4: /* efivarfs */
+	case 0xcafe4a11: /* bpf */
+	case 0x958458f6: /* hugetlbfs */
+	case 0x00001cd1: /* devpts */
+	case 0x6165676c: /* pstore */
+	case 0xf97cff8c: /* selinux */
+	case 0x19800202: /* mqueue */
+	case 0x42494e4d: /* binfmt_misc */
+	case 0x6c6f6f70: /* binderfs */
+		return false;
+	}
+	return true;
+}
+
+static bool fs_ask(struct fl_pager *p, int fd, uint32_t dev,
+		   _Atomic(uint64_t) *slot)
+{
+	/* struct statfs begins with the type, a long on every 64-bit target. */
+	long buf[32];
+	bool ok;
+
+	(void)p;
+	if (sys_call2(__NR_fstatfs, fd, buf) < 0)
+		return false;
+	ok = fs_ordinary((uint32_t)buf[0]);
+	st_rlx(slot, ((uint64_t)dev << 2) | (ok ? 3 : 2));
+	return ok;
+}
+
+static bool fs_taken(struct fl_pager *p, int fd, uint32_t dev)
+{
+	_Atomic(uint64_t) *slot;
+	uint64_t word;
+
+	slot = &p->policy.fs[(dev ^ dev >> 20) % ARRAY_SIZE(p->policy.fs)];
+	word = ld_rlx(slot);
+	if (likely(word >> 2 == dev && word & 2))
+		return word & 1;
+	return fs_ask(p, fd, dev, slot);
+}
+
+bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
+		 struct file_id *id)
+{
+	long fl = sys_fcntl(fd, F_GETFL, 0);
+	struct sys_stat st;
+
+	if (fl < 0 || (fl & O_ACCMODE) != O_RDONLY ||
+	    fl & (O_PATH | O_DIRECT))
+		return false;
+	if (sys_fstat(fd, &st) < 0 || !S_ISREG(st.mode))
+		return false;
+	if ((uint64_t)off >= st.size ||
+	    (uint64_t)off + page_align_up(len) > page_align_up(st.size))
+		return false;
+	id->size = st.size;
+	id->ino = st.ino;
+	id->dev = st.dev;
+	return fs_taken(p, fd, st.dev);
+}
+
+/* ---------------------------------------------------------------------------
+ * Learning
+ */
+
+/* Regions up to this size are cheaper whole even if one page is touched. */
+static const uint32_t always_pages[NR_ARENAS] = {
+	[ARENA_FILE] = 24,
+	[ARENA_ANON] = 16,
+};
+
+/* From this share of touched pages on, in 1/256, whole is cheaper. */
+static const uint32_t threshold[NR_ARENAS] = {
+	[ARENA_FILE] = 154, /* 60 % */
+	[ARENA_ANON] = 64,  /* 25 % */
+};
+
+/* The first mappings of a class are observed; then one at each power of two of
+ * their number from here on, so that the cost of observing fades. A sample that
+ * contradicts the decision starts over. */
+#define SAMPLE_FIRST 2u
+#define SAMPLE_AGAIN 64u
+
+static bool sample_due(uint32_t seen)
+{
+	return seen < SAMPLE_FIRST ||
+	       (seen >= SAMPLE_AGAIN && (seen & (seen - 1)) == 0);
+}
+
+bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
+		  bool *sample)
+{
+	unsigned int cls = ext_class(pages);
+
+	if (likely(pages <= always_pages[kind]) || !p->conf.learn)
+		return true;
+	if (sample_due(add_rlx(&p->policy.seen[kind][cls], 1u))) {
+		*sample = true;
+		return false;
+	}
+	return ld_rlx(&p->policy.touched[kind][cls]) >= threshold[kind];
+}
+
+void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr)
+{
+	uintptr_t word = (uintptr_t)addr | (uintptr_t)kind, old;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->policy.sample); i++) {
+		old = 0;
+		if (ld_rlx(&p->policy.sample[i]) == 0 &&
+		    cas_rlx(&p->policy.sample[i], &old, word)) {
+			add_rlx(&p->policy.samples, 1u);
+			return;
+		}
+	}
+}
+
+/* How many pages of a range the program has touched, in 1/256 of all; -1 where
+ * the kernel does not tell. */
+static int touched_share(const char *addr, size_t pages)
+{
+	uint64_t buf[64];
+	size_t done = 0, n, count = 0;
+	long fd = sys_openat(AT_FDCWD, "/proc/self/pagemap",
+			     O_RDONLY | O_CLOEXEC, 0);
+	long ret;
+
+	if (fd < 0)
+		return -1;
+	while (done < pages) {
+		n = pages - done;
+		if (n > ARRAY_SIZE(buf))
+			n = ARRAY_SIZE(buf);
+		ret = sys_pread((int)fd, buf, n * sizeof(buf[0]),
+				(int64_t)(((uintptr_t)addr >> FL_PAGE_SHIFT) +
+					  done) * 8);
+		if (ret <= 0)
+			break;
+		n = (size_t)ret / sizeof(buf[0]);
+		for (size_t i = 0; i < n; i++)
+			if (buf[i] >> 62) /* present or swapped */
+				count++;
+		done += n;
+	}
+	sys_close((int)fd);
+	return done ? (int)(count * 256 / done) : -1;
+}
+
+static void learn(struct fl_pager *p, enum arena_kind kind, void *addr,
+		  size_t len)
+{
+	uint32_t pages = (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT), old,
+		 new;
+	unsigned int cls;
+	int share;
+
+	if (len > (size_t)EXT_MAX_PAGES << FL_PAGE_SHIFT)
+		return;
+	share = touched_share(addr, pages);
+	if (share < 0)
+		return;
+	stat_inc(&p->stats, STAT_learn_samples);
+	cls = ext_class(pages);
+	old = ld_rlx(&p->policy.touched[kind][cls]);
+	new = ld_rlx(&p->policy.seen[kind][cls]) <= SAMPLE_FIRST ?
+		      (uint32_t)share : (old + (uint32_t)share) / 2;
+	st_rlx(&p->policy.touched[kind][cls], new);
+	if ((old >= threshold[kind]) != ((uint32_t)share >= threshold[kind]) &&
+	    ld_rlx(&p->policy.seen[kind][cls]) > SAMPLE_AGAIN)
+		st_rlx(&p->policy.seen[kind][cls], SAMPLE_AGAIN / 2);
+}
+
+void policy_unmap(struct fl_pager *p, void *addr, size_t len)
+{
+	uintptr_t a = (uintptr_t)addr, word, at;
+
+	if (likely(ld_rlx(&p->policy.samples) == 0))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(p->policy.sample); i++) {
+		word = ld_rlx(&p->policy.sample[i]);
+		at = word & FL_PAGE_MASK;
+		if (word == 0 || at - a >= len ||
+		    !cas_rlx(&p->policy.sample[i], &word, (uintptr_t)0))
+			continue;
+		sub_rlx(&p->policy.samples, 1u);
+		if (at == a)
+			learn(p, (enum arena_kind)(word & ~FL_PAGE_MASK), addr,
+			      len);
+	}
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/*
+ * arena.h - reserved address ranges and their frames.
+ *
+ * A *file arena* is one memfd mapped twice: the fill view (read-write, only
+ * the runtime touches it) and the user view (read-only, what callers get). The
+ * same offset is the same frame in both. The descriptor is closed once the
+ * views exist. An *anonymous arena* is private anonymous memory with one
+ * read-write view.
+ *
+ * Address space is reserved PROT_NONE and opened chunk by chunk, so that what
+ * has not been handed out costs nothing under mlockall(2) and strict
+ * overcommit. The kernel sees a constant number of VMAs: chunks are opened in
+ * order and merge. (Chunks opened by racing threads merge a moment later.)
+ *
+ * Frames: populated on first use of a piece, kept when it is recycled, given
+ * back by arena_release.
+ *
+ * Threads: arena_init, arena_destroy and arena_fork_child want the arena for
+ * themselves; the rest may run in any thread on disjoint pieces.
+ */
+#ifndef FL_MEM_ARENA_H
+#define FL_MEM_ARENA_H
+
+#include "base/base.h"
+
+/* The unit in which address space is opened and given to a size class. */
+#define CHUNK_SHIFT 23
+#define CHUNK_SIZE ((size_t)1 << CHUNK_SHIFT)
+#define CHUNK_PAGES (CHUNK_SIZE >> FL_PAGE_SHIFT)
+
+enum arena_kind {
+	ARENA_FILE,
+	ARENA_ANON,
+	NR_ARENAS,
+};
+
+struct arena {
+	enum arena_kind kind;
+	size_t size;  /* bytes, a multiple of CHUNK_SIZE */
+	char *user;   /* user view */
+	char *fill;   /* fill view; the user view itself in an anonymous arena */
+};
+
+/*
+ * Reserves about @size bytes of address space; halves it until the system
+ * agrees, down to @min. Returns 0 or -errno.
+ */
+int arena_init(struct arena *a, enum arena_kind kind, size_t size, size_t min);
+void arena_destroy(struct arena *a);
+
+/* Makes chunk @chunk accessible. Returns 0 or -errno. */
+int arena_open_chunk(struct arena *a, uint32_t chunk);
+
+/* Gives the piece frames and maps them in every view, without a fault later.
+ * @user: the user view too (not under hardened=1, where it is guarded).
+ * Returns 0 or -errno. */
+int arena_populate(struct arena *a, size_t off, size_t len, bool user);
+
+/* Gives the frames of a piece back; it reads as zeros afterwards. */
+int arena_release(struct arena *a, size_t off, size_t len);
+
+/*
+ * The user view of a piece has been replaced by something else: puts the view
+ * back in one step. Returns 0 or -errno; then the piece is PROT_NONE or still
+ * the foreign mapping, and must not be used again.
+ */
+int arena_restore(struct arena *a, size_t off, size_t len);
+
+/* Back to PROT_NONE, for a chunk that was never opened. */
+int arena_reserve(struct arena *a, size_t off, size_t len);
+
+/*
+ * hardened=1: makes a piece of the user view raise SIGSEGV, or lifts that.
+ * Guard markers (MADV_GUARD_INSTALL, Linux 6.13 anonymous, 6.15 files) do not
+ * split VMAs; where they are missing, mprotect does it and does split.
+ */
+int arena_guard(struct arena *a, size_t off, size_t len);
+int arena_unguard(struct arena *a, size_t off, size_t len);
+
+/*
+ * In the child of a fork, alone: the file arena's frames are shared with the
+ * parent. arena_fork_begin makes new frames, mapped at *@copy;
+ * the caller copies what lives into it at equal offsets, then
+ * arena_fork_view replaces pieces of both views, and arena_fork_end closes.
+ */
+struct arena_fork {
+	int fd;
+	char *copy;
+};
+
+int arena_fork_begin(struct arena *a, struct arena_fork *f);
+int arena_fork_fill_view(struct arena *a, struct arena_fork *f, size_t opened);
+int arena_fork_user_view(struct arena *a, struct arena_fork *f, size_t off,
+			 size_t len, bool opened);
+void arena_fork_end(struct arena *a, struct arena_fork *f);
+
+static inline bool arena_has(const struct arena *a, const void *addr)
+{
+	return (uintptr_t)addr - (uintptr_t)a->user < a->size;
+}
+
+static inline size_t arena_pages(const struct arena *a)
+{
+	return a->size >> FL_PAGE_SHIFT;
+}
+
+#endif
