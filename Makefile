@@ -3,6 +3,7 @@
 #   make demo     install what is missing, build, show a scanner before and after
 #   make test     install what is missing, build, run every test
 #   make check    the quick half of it: lint, unit and shim tests of one build
+#   make apps     real programs with and without the preload, outputs compared
 #   make bench    build, and print the table of measured results
 #   make install  into $(DESTDIR)$(prefix)
 #   make format   clang-format over the C sources
@@ -13,7 +14,7 @@
 prefix ?= /usr/local
 CMAKE ?= cmake
 
-.PHONY: all demo test check bench install format clean
+.PHONY: all demo test check apps bench install format clean
 all: build/release/build.ninja
 	$(CMAKE) --build build/release
 
@@ -34,6 +35,12 @@ check:
 	$(CMAKE) --preset dev
 	$(CMAKE) --build build/dev
 	ctest --test-dir build/dev --output-on-failure -L '^(lint|unit|shim)$$'
+
+apps:
+	scripts/deps.sh apps
+	$(CMAKE) --preset release
+	$(CMAKE) --build build/release
+	tests/apps/apps.sh --build=build/release
 
 bench:
 	scripts/deps.sh bench

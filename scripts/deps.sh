@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# deps.sh [--print] build|test|bench|demo - see to it that the Debian packages
+# deps.sh [--print] build|test|apps|bench|demo - see to it that the Debian packages
 # of that purpose are installed.
 #
 # States the list, then: nothing to do when all are there; as root installs the
@@ -9,6 +9,15 @@
 # Services that the packages would start are kept from starting.
 set -u
 export LC_ALL=C
+
+# The programs that are run with and without the preload, and what makes their
+# input.
+programs()
+{
+	echo python3 yara silversearcher-ag ripgrep b3sum ugrep
+	echo clamav clamav-daemon clamdscan mold lld clang
+	echo sqlite3 lmdb-utils fio file xz-utils bzip2 zip
+}
 
 # packages PURPOSE - one or more a line. What the scripts call is listed too
 # where Debian's essential packages do not bring it.
@@ -26,9 +35,14 @@ packages()
 		echo gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross
 		echo gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 		echo gcc-i686-linux-gnu libc6-dev-i386-cross
+		programs
+		;;
+	apps)
+		programs
+		echo nodejs default-jre-headless
 		;;
 	bench) echo gnuplot-nox strace ;;
-	demo) echo yara time ;;
+	demo) echo python3 yara clamav time xz-utils bzip2 zip ;;
 	esac
 }
 
@@ -38,9 +52,9 @@ if [ "${1:-}" = --print ]; then
 	shift
 fi
 case ${1:-} in
-build | test | bench | demo) ;;
+build | test | apps | bench | demo) ;;
 *)
-	echo "usage: $0 [--print] build|test|bench|demo" >&2
+	echo "usage: $0 [--print] build|test|apps|bench|demo" >&2
 	exit 2
 	;;
 esac

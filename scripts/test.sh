@@ -3,10 +3,10 @@
 #
 # Builds every configuration and runs its tests:
 #
-#   dev          gcc, FL_DEBUG=2       everything (lint, unit, shim, stress,
-#                                      cross, model, bench smoke)
-#   dev-clang    clang, FL_DEBUG=2     unit, shim
-#   release      gcc -O2, FL_DEBUG=0   unit, shim
+#   dev          gcc, FL_DEBUG=2       lint, unit, integ, shim, stress, cross,
+#                                      model, bench
+#   dev-clang    clang, FL_DEBUG=2     unit, integ, shim
+#   release      gcc -O2, FL_DEBUG=0   unit, integ, shim, apps
 #   asan         gcc, ASan + UBSan     unit, shim
 #   tsan         gcc, TSan             stress
 #
@@ -56,10 +56,10 @@ config()
 	echo "== $preset: $((SECONDS - start)) s"
 }
 
-config dev
+config dev -LE '^apps$'
 config dev-clang -L '^(unit|integ|shim)$'
-config release -L '^(unit|integ|shim)$'
-config asan -L '^(unit|integ|shim)$'
+config release -L '^(unit|integ|shim|apps)$'
+config asan -L '^(unit|shim)$'
 config tsan -L '^stress$'
 
 echo "$passed passed, $failed failed, $skipped skipped"
