@@ -16,7 +16,7 @@ programs()
 {
 	echo python3 yara silversearcher-ag ripgrep b3sum ugrep
 	echo clamav clamav-daemon clamdscan mold lld clang
-	echo sqlite3 lmdb-utils fio file xz-utils bzip2 zip
+	echo sqlite3 lmdb-utils fio file
 }
 
 # packages PURPOSE - one or more a line. What the scripts call is listed too
@@ -42,7 +42,7 @@ packages()
 		echo nodejs default-jre-headless
 		;;
 	bench) echo gnuplot-nox strace ;;
-	demo) echo python3 yara clamav time xz-utils bzip2 zip ;;
+	demo) echo python3 yara clamav time ;;
 	esac
 }
 
