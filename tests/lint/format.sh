@@ -10,7 +10,6 @@ command -v $cf >/dev/null || {
 	echo "SKIP: clang-format is not installed"
 	exit 77
 }
-files '*.c' '*.h' | while IFS= read -r f; do
-	$cf "$f" | diff "$f" - |
-		sed -n "s|^\\([0-9]\\{1,\\}\\)[0-9,]*[acd].*|$f:\\1: format|p"
-done | verdict format
+files '*.c' '*.h' | xargs -r $cf --dry-run 2>&1 |
+	sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: warning: .*/\1: format/p' |
+	uniq | verdict format

@@ -8,11 +8,11 @@
 root=${1:?usage: $0 ROOT}
 cd "$root" || exit 2
 
-# Files of the tree: what git tracks or would track; all of them elsewhere.
+# Files of the tree: what git tracks; all of them where there is no git.
 files()
 {
 	if [ -e .git ]; then
-		git ls-files --cached --others --exclude-standard "$@" |
+		git ls-files --cached "$@" |
 			while IFS= read -r f; do
 				[ -f "$f" ] && printf '%s\n' "$f"
 			done
