@@ -55,7 +55,7 @@ enum b_event {
 	B_MMSYS, /* mmap munmap madvise mprotect mremap brk calls */
 	B_LOCKW, /* mmap_lock taken for writing */
 	B_FLUSH, /* TLB flushes on this CPU for an mm change */
-	B_IPI,	 /* TLB shootdowns sent to other CPUs */
+	B_IPI,   /* TLB shootdowns sent to other CPUs */
 	B_EVENTS
 };
 

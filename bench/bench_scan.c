@@ -109,7 +109,7 @@ static void calibrate(struct scan_crew *crew, struct scan_job *job,
 	if (r.wall < want / 4) /* too short to go by */
 		run(crew, job, l->mode, 1, &r);
 	passes = r.wall > 0 ? want / r.wall : 1;
-	l->passes = passes < 1	 ? 1 :
+	l->passes = passes < 1   ? 1 :
 		    passes > 1e5 ? 100000 :
 				   (unsigned int)passes + 1;
 }

@@ -55,10 +55,10 @@ static void fs_name(const char *dir, char *buf, size_t size)
 		unsigned long magic;
 		const char *name;
 	} known[] = {
-		{ 0xef53, "ext4" },	   { 0x01021994, "tmpfs" },
-		{ 0x58465342, "xfs" },	   { 0x9123683e, "btrfs" },
+		{ 0xef53, "ext4" },        { 0x01021994, "tmpfs" },
+		{ 0x58465342, "xfs" },     { 0x9123683e, "btrfs" },
 		{ 0x794c7630, "overlay" }, { 0x6969, "nfs" },
-		{ 0xf2f52010, "f2fs" },	   { 0x2fc12fc1, "zfs" },
+		{ 0xf2f52010, "f2fs" },    { 0x2fc12fc1, "zfs" },
 	};
 	struct statfs s;
 	size_t i;

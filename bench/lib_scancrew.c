@@ -40,9 +40,9 @@ struct scan_crew {
 	unsigned int threads;
 	pthread_barrier_t gate;
 	const struct scan_job *job; /* NULL: go home */
-	atomic_size_t next;	    /* file to hand out, over all passes */
-	atomic_uint ready;	    /* threads in place for the job */
-	cpu_set_t cpus;		    /* that we may run on */
+	atomic_size_t next;         /* file to hand out, over all passes */
+	atomic_uint ready;          /* threads in place for the job */
+	cpu_set_t cpus;             /* that we may run on */
 	struct worker worker[];
 };
 

@@ -52,8 +52,8 @@ struct scan_ctx {
 	enum scan_touch touch;
 	unsigned char *buf; /* reused, page-aligned, grown to the largest */
 	size_t cap;
-	uint64_t hits;	 /* so that no read is optimised away */
-	uint64_t sum;	 /* of the current file, TOUCH_VERIFY only */
+	uint64_t hits;   /* so that no read is optimised away */
+	uint64_t sum;    /* of the current file, TOUCH_VERIFY only */
 	bool dirty_tail; /* bytes after the end of file were not zero */
 };
 
@@ -61,7 +61,7 @@ struct scan_mode {
 	const char *name;
 	const char *what;
 	const char *base; /* the mode of the kernel's to compare with */
-	bool ours;	  /* needs a pager */
+	bool ours;        /* needs a pager */
 	/* map or read @len bytes of @fd, touch them, give back; 0 or -errno */
 	int (*scan)(struct scan_ctx *c, int fd, size_t len);
 };
@@ -79,7 +79,7 @@ struct scan_job {
 	const struct scan_mode *mode;
 	enum scan_touch touch;
 	unsigned int passes;
-	bool count;	/* with the counters on */
+	bool count;     /* with the counters on */
 	bool reference; /* TOUCH_VERIFY: keep the sums */
 };
 
@@ -106,7 +106,7 @@ struct scan_line {
 	double cpu[SCAN_MAX_REPS];
 	bool counted;
 	double n[B_EVENTS], faults; /* a file */
-	double tlb_row;		    /* a file; < 0: not to be had */
+	double tlb_row;             /* a file; < 0: not to be had */
 };
 
 struct scan_table {

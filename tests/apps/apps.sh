@@ -70,8 +70,10 @@ once()
 	MODE=$2 M=$o.m
 	progress "$1: $2, run $3 of $runs"
 	: >"$M"
+	cd "$W" || exit 1 # some programs leave files where they are started
 	"row_$1" >"$o.out" 2>"$o.err.raw"
 	echo $? >"$o.status"
+	cd "$here" || exit 1
 	sort "$o.err.raw" >"$o.err"
 	rm "$o.err.raw"
 	progress

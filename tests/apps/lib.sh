@@ -21,11 +21,13 @@ die()
 # setup - after the options are known: finds what was built, makes $tmp.
 setup()
 {
+	BUILD=$(cd "$BUILD" 2>/dev/null && pwd) || die "build first"
 	PRELOAD=${FL_TEST_PRELOAD:-$BUILD/shim/libfaultline-preload.so}
 	COUNT=$BUILD/bench/bench-count
 	[ -e "$PRELOAD" ] || die "$PRELOAD is not there; build first"
 	[ -x "$COUNT" ] || die "$COUNT is not there; build first"
 	# a sanitizer's library has to come first
+	BUILD=$(cd "$BUILD" 2>/dev/null && pwd) || die "build first"
 	PRELOAD=${FL_TEST_PRELOAD_FIRST:+$FL_TEST_PRELOAD_FIRST:}$PRELOAD
 	tmp=$(mktemp -d) || exit 1
 	chmod 755 "$tmp"
