@@ -42,7 +42,7 @@ packages()
 		echo nodejs default-jre-headless
 		;;
 	bench) echo gnuplot-nox strace ;;
-	demo) echo python3 yara clamav time ;;
+	demo) echo python3 yara silversearcher-ag ripgrep ;;
 	esac
 }
 
