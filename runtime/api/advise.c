@@ -7,6 +7,7 @@
  * pieces are answered here or demoted and forwarded, and pages of an arena that
  * the program does not have count as unmapped.
  */
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -22,6 +23,9 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+
+#define FL_MADV_DONTNEED_LOCKED 24
+#define FL_GRND_INSECURE 4
 
 /* Demotes a piece; a race with another thread's unmap is settled by looking
  * again (1). 0 or -ENOMEM. */
@@ -42,33 +46,73 @@ static bool is_hint(int advice)
 	       advice == MADV_SEQUENTIAL || advice == MADV_WILLNEED;
 }
 
-/* Back to the file's bytes: the pristine copy behind the region. */
-static void twin_restore(struct fl_pager *p, struct seg *s)
+/*
+ * Drops the private changes of a file piece: the bytes it was mapped with come
+ * back. Of a demoted piece the protection is the program's affair;
+ * /proc/self/mem writes whatever it is.
+ */
+static int file_dontneed(struct fl_pager *p, struct seg *s, int advice)
 {
-	size_t dist = (size_t)s->e->npages << FL_PAGE_SHIFT;
+	const char *bytes = region_pristine(p, s);
+	long fd, ret;
 
-	(void)p;
-	memcpy(s->addr, s->addr + dist, s->len);
+	if (s->kind == SEG_PRESENT) {
+		if (s->e->flags & EXT_TWIN)
+			memcpy(s->addr, bytes, s->len);
+		return 0;
+	}
+	/* Refused where the pages are locked. */
+	ret = sys_madvise(s->addr, s->len, advice);
+	if (ret < 0)
+		return (int)ret;
+	fd = sys_openat(AT_FDCWD, "/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
+	if (fd < 0)
+		return -EAGAIN;
+	for (size_t done = 0; done < s->len; done += (size_t)ret) {
+		ret = sys_pwrite((int)fd, bytes + done, s->len - done,
+				 (int64_t)(uintptr_t)(s->addr + done));
+		if (ret <= 0)
+			break;
+	}
+	sys_close((int)fd);
+	return ret > 0 ? 0 : -EAGAIN;
 }
 
-/* Advice on a resident piece: 0, -errno, or 1 to demote and forward. */
+#define ADVISE_FORWARD 1
+
+/* Advice on a piece of a file region, resident or demoted: 0, -errno, or
+ * ADVISE_FORWARD. */
+static int advise_file(struct fl_pager *p, struct seg *s, int advice)
+{
+	switch (advice) {
+	case MADV_DONTNEED:
+	case FL_MADV_DONTNEED_LOCKED:
+		return file_dontneed(p, s, advice);
+	case MADV_FREE:
+	case MADV_WIPEONFORK:
+		return -EINVAL;
+	case MADV_REMOVE:
+		return -EACCES;
+	}
+	return ADVISE_FORWARD;
+}
+
+/* Advice on a resident piece: 0, -errno, or ADVISE_FORWARD after demoting. */
 static int advise_present(struct fl_pager *p, struct seg *s, int advice)
 {
 	bool anon = !(s->e->flags & EXT_FILE);
 
+	(void)p;
 	switch (advice) {
 	case MADV_DONTNEED:
-		if (s->e->flags & EXT_TWIN)
-			twin_restore(p, s);
-		else if (anon)
-			return (int)sys_madvise(s->addr, s->len, advice);
-		return 0;
+	case FL_MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
-		return anon ? (int)sys_madvise(s->addr, s->len, advice) :
-			      -EINVAL;
+		return (int)sys_madvise(s->addr, s->len, advice);
 	case MADV_COLD:
 	case MADV_PAGEOUT:
 		return anon ? (int)sys_madvise(s->addr, s->len, advice) : 0;
+	case MADV_REMOVE:
+		return -EINVAL;
 	case MADV_POPULATE_READ:
 		return 0;
 	case MADV_POPULATE_WRITE:
@@ -77,7 +121,7 @@ static int advise_present(struct fl_pager *p, struct seg *s, int advice)
 	case MADV_DODUMP:
 		return 0;
 	}
-	return 1;
+	return ADVISE_FORWARD;
 }
 
 /* The whole range in one resident extent, a hint: the scanners' case. */
@@ -92,7 +136,7 @@ static bool hint_fast(struct fl_pager *p, void *addr, size_t len)
 			continue;
 		page = pool_page(pool, addr);
 		e = pool_extent(pool, page);
-		return e && len <= pool->arena.size &&
+		return e && len <= arena_size(&pool->arena) &&
 		       page - ext_index(pool, e) + n <=
 			       ext_class_pages(e->cls) &&
 		       pt_count_range(&p->pt[k], page, n, PTE_PRESENT) == n;
@@ -100,23 +144,32 @@ static bool hint_fast(struct fl_pager *p, void *addr, size_t len)
 	return false;
 }
 
+/* The piece changed under us: look again. */
+#define ADVISE_AGAIN 2
+
 static long advise_piece(struct fl_pager *p, struct seg *s, int advice)
 {
 	long ret;
 
 	if (s->kind == SEG_NONE)
 		return -ENOMEM;
+	if (s->kind == SEG_PRESENT && is_hint(advice)) {
+		stat_inc(&p->stats, STAT_advised);
+		return 0;
+	}
+	if ((s->kind == SEG_PRESENT || s->demoted) &&
+	    s->e->flags & EXT_FILE) {
+		ret = advise_file(p, s, advice);
+		if (ret != ADVISE_FORWARD)
+			return ret;
+	}
 	if (s->kind == SEG_PRESENT) {
-		if (is_hint(advice)) {
-			stat_inc(&p->stats, STAT_advised);
-			return 0;
-		}
 		ret = advise_present(p, s, advice);
-		if (ret <= 0)
+		if (ret != ADVISE_FORWARD)
 			return ret;
 		ret = demote(p, s);
 		if (ret)
-			return ret < 0 ? ret : -EAGAIN;
+			return ret < 0 ? ret : ADVISE_AGAIN;
 	}
 	return sys_madvise(s->addr, s->len, advice);
 }
@@ -144,8 +197,8 @@ int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
 	for (; pos < end; pos += s.len) {
 		seg_get(p, pos, end, &s);
 		ret = advise_piece(p, &s, advice);
-		if (ret == -EAGAIN && s.kind == SEG_PRESENT) {
-			s.len = 0; /* it changed under us: look again */
+		if (ret == ADVISE_AGAIN) {
+			s.len = 0;
 			continue;
 		}
 		/* As the kernel: unmapped parts are reported at the end. */
@@ -160,6 +213,18 @@ int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
 /* ---------------------------------------------------------------------------
  * mincore, msync
  */
+
+/* All of it is there. A bad vector is EFAULT: getrandom writes exactly so many
+ * bytes, takes no lock of the address space and tells. */
+static long answer_mincore(unsigned char *vec, uint32_t n)
+{
+	long ret = sys_call3(__NR_getrandom, vec, n, FL_GRND_INSECURE);
+
+	if (ret == -EFAULT || (ret >= 0 && (uint32_t)ret < n))
+		return -EFAULT;
+	memset(vec, 1, n);
+	return 0;
+}
 
 int fl_pager_mincore(struct fl_pager *p, void *addr, size_t len,
 		     unsigned char *vec)
@@ -176,11 +241,8 @@ int fl_pager_mincore(struct fl_pager *p, void *addr, size_t len,
 		if (s.kind == SEG_NONE)
 			return -ENOMEM;
 		if (s.kind == SEG_PRESENT) {
-			/* All of it is there. A bad vector is a SIGSEGV here,
-			 * as with the calls that the vDSO answers. */
-			memset(vec, 1, s.n);
+			ret = answer_mincore(vec, s.n);
 			stat_inc(&p->stats, STAT_advised);
-			ret = 0;
 		} else {
 			ret = sys_mincore(s.addr, s.len, vec);
 		}

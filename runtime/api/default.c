@@ -61,10 +61,12 @@ static bool identify(int fd, uint64_t *ino, uint32_t dev[4])
 
 static void keep_stderr(void)
 {
-	long fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 512);
+	static const long from[] = { 512, 64, 3 };
+	long fd = -1;
 
-	if (fd < 0)
-		fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
+	/* As high as RLIMIT_NOFILE lets it be. */
+	for (unsigned int i = 0; i < ARRAY_SIZE(from) && fd < 0; i++)
+		fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, from[i]);
 	if (fd >= 0 && identify((int)fd, &summary.ino, summary.dev))
 		summary.fd = (int)fd;
 }

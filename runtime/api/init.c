@@ -46,8 +46,7 @@ static int saved_errno;
 
 static int copy_run(void *arg, size_t idx, size_t n, enum pte_state state)
 {
-	struct fl_pager *p = ((void **)arg)[0];
-	struct arena_fork *f = ((void **)arg)[1];
+	struct fl_pager *p = arg;
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
 	size_t off = idx << FL_PAGE_SHIFT, len = n << FL_PAGE_SHIFT;
 
@@ -60,15 +59,15 @@ static int copy_run(void *arg, size_t idx, size_t n, enum pte_state state)
 	} else if (state != PTE_PRESENT) {
 		return 0;
 	}
-	memcpy(f->copy + off, pool->arena.user + off, len);
+	memcpy(pool->arena.fill + off, pool->arena.user + off, len);
 	stat_add(&p->stats, STAT_fork_copied_bytes, len);
 	return 0;
 }
 
 struct view_walk {
 	struct fl_pager *p;
-	struct arena_fork *f;
 	size_t from; /* page up to which the user view is done */
+	bool opened;
 	int err;
 };
 
@@ -76,14 +75,14 @@ static void view_upto(struct view_walk *w, size_t to)
 {
 	struct arena *a = &w->p->pool[ARENA_FILE].arena;
 
-	if (to > w->from)
-		w->err |= arena_fork_user_view(a, w->f,
-					       w->from << FL_PAGE_SHIFT,
-					       (to - w->from) << FL_PAGE_SHIFT,
-					       true);
+	if (to > w->from && w->err == 0)
+		w->err = arena_fork_user(a, w->from << FL_PAGE_SHIFT,
+					 (to - w->from) << FL_PAGE_SHIFT,
+					 w->opened);
+	w->from = to;
 }
 
-/* Everything but the program's own kernel mappings gets the new frames. */
+/* The program's own kernel mappings stay. */
 static int view_run(void *arg, size_t idx, size_t n, enum pte_state state)
 {
 	struct view_walk *w = arg;
@@ -95,57 +94,39 @@ static int view_run(void *arg, size_t idx, size_t n, enum pte_state state)
 	return w->err;
 }
 
-static int new_views(struct fl_pager *p, struct arena_fork *f)
+/* Pages from ... to-1 of the user view, around chunks that are the program's. */
+static int view_turn(struct fl_pager *p, size_t from, size_t to, bool opened)
 {
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
-	struct arena *a = &pool->arena;
-	uint32_t chunks = ld_rlx(&pool->next_chunk);
-	size_t opened = (size_t)chunks * CHUNK_SIZE;
-	struct view_walk w = { p, f, 0, 0 };
-	int ret = arena_fork_fill_view(a, f, opened);
+	struct view_walk w = { p, from, opened, 0 };
 
-	for (uint32_t c = 0; ret == 0 && c < pool->nr_chunks; c++) {
-		bool foreign = ld_rlx(&pool->chunk_class[c]) == CHUNK_FOREIGN;
-
-		w.from = (size_t)c * CHUNK_PAGES;
-		if (foreign)
+	for (size_t c = from / CHUNK_PAGES; c < to / CHUNK_PAGES; c++) {
+		if (ld_rlx(&pool->chunk_class[c]) != CHUNK_FOREIGN) {
+			if (opened)
+				pt_for_each(&p->pt[ARENA_FILE],
+					    c * CHUNK_PAGES, CHUNK_PAGES,
+					    view_run, &w);
 			continue;
-		if (c >= chunks)
-			break;
-		pt_for_each(&p->pt[ARENA_FILE], w.from, CHUNK_PAGES, view_run,
-			    &w);
-		view_upto(&w, (size_t)(c + 1) * CHUNK_PAGES);
-		ret = w.err;
+		}
+		view_upto(&w, c * CHUNK_PAGES);
+		w.from = (c + 1) * CHUNK_PAGES;
 	}
-	for (uint32_t c = chunks; ret == 0 && c < pool->nr_chunks; c++) {
-		uint32_t n = 0;
-
-		while (c + n < pool->nr_chunks &&
-		       ld_rlx(&pool->chunk_class[c + n]) != CHUNK_FOREIGN)
-			n++;
-		if (n)
-			ret = arena_fork_user_view(a, f,
-						   (size_t)c * CHUNK_SIZE,
-						   (size_t)n * CHUNK_SIZE,
-						   false);
-		c += n;
-	}
-	return ret;
+	view_upto(&w, to);
+	return w.err;
 }
 
 static int copy_file_arena(struct fl_pager *p)
 {
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
 	size_t pages = (size_t)ld_rlx(&pool->next_chunk) * CHUNK_PAGES;
-	struct arena_fork f;
-	void *arg[2] = { p, &f };
-	int ret = arena_fork_begin(&pool->arena, &f);
+	int ret = arena_fork_fill(&pool->arena, pages << FL_PAGE_SHIFT);
 
 	if (ret < 0)
 		return ret;
-	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, arg);
-	ret = new_views(p, &f);
-	arena_fork_end(&pool->arena, &f);
+	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, p);
+	ret = view_turn(p, 0, pages, true);
+	if (ret == 0)
+		ret = view_turn(p, pages, arena_pages(&pool->arena), false);
 	return ret;
 }
 
@@ -169,7 +150,7 @@ static int settle_run(void *arg, size_t idx, size_t n, enum pte_state state)
 
 	if (state == PTE_BUSY)
 		pt_move_range(&p->pt[ARENA_ANON], &e->pte_lock, idx, n,
-			      PTE_BUSY, pte_mk_state(PTE_KERNEL, 0), 0);
+			      PTE_BUSY, pte_mk_state(PTE_KERNEL, 1), 0);
 	return 0;
 }
 
@@ -345,6 +326,10 @@ int pager_init(struct fl_pager *p)
 	if (ret < 0)
 		goto out_file;
 	p->usable = true;
+	/* Registers this thread with liburcu, and so makes it get the memory
+	 * for the first readers while there still is some. */
+	rcu_enter();
+	rcu_exit();
 	return 0;
 out_file:
 	pool_unmake(p, ARENA_FILE);
@@ -479,6 +464,15 @@ uint64_t pager_trim(struct fl_pager *p, bool hard)
 	if (idle <= low + low / 4)
 		return 0;
 	return trim_pools(p, (uint32_t)((idle - low) * 1000 / idle));
+}
+
+long fl_shrink(struct fl_pager *p)
+{
+	size_t bytes = 0;
+
+	for (int k = 0; k < NR_ARENAS; k++)
+		bytes += pool_shrink(&p->pool[k]);
+	return (long)bytes;
 }
 
 long fl_trim(struct fl_pager *p)

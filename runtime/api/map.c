@@ -348,7 +348,7 @@ int fl_pager_munmap(struct fl_pager *p, void *addr, size_t len)
 
 		if (!arena_has(a, addr))
 			continue;
-		if (unlikely(rounded > a->size) ||
+		if (unlikely(rounded > arena_size(a)) ||
 		    !unmap_fast(p, (enum arena_kind)k, addr, rounded))
 			return pager_unmap(p, addr, rounded);
 		if (unlikely(pool_tick(&p->pool[k]) % TRIM_EVERY == 0))

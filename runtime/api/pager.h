@@ -115,6 +115,7 @@ struct seg {
 	enum seg_kind kind;
 	enum arena_kind arena;
 	struct extent *e; /* NULL: outside, or a chunk that is not ours */
+	bool demoted;     /* SEG_KERNEL that was part of a region */
 	uint32_t page;
 	uint32_t n;
 };
@@ -127,6 +128,9 @@ bool pager_touches(const struct fl_pager *p, const void *addr, size_t len);
 
 /* SEG_PRESENT -> a kernel mapping with the same bytes. 0 or -ENOMEM. */
 int region_demote(struct fl_pager *p, struct seg *s);
+/* The bytes a file region was mapped with, of a piece that is SEG_PRESENT or
+ * demoted; they stay until the whole region is unmapped. */
+const char *region_pristine(struct fl_pager *p, const struct seg *s);
 /* Unmaps a piece of an arena, whatever it is. */
 int region_unmap(struct fl_pager *p, struct seg *s);
 /* mmap(MAP_FIXED) over a range that touches an arena. */

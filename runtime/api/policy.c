@@ -36,14 +36,13 @@ enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 {
 	int f = flags & ~FLAGS_IGNORED;
 
-	if (addr != NULL || len == 0)
+	if (addr != NULL || len == 0 || !page_aligned((uintptr_t)off))
 		return TAKE_NOT;
 	if (f == (MAP_PRIVATE | MAP_ANONYMOUS))
 		return prot == (PROT_READ | PROT_WRITE) &&
 				       len <= p->conf.anon_max ? TAKE_ANON :
 								 TAKE_NOT;
 	if (len > p->conf.resident_max || off < 0 ||
-	    !page_aligned((uintptr_t)off) ||
 	    (uint64_t)off >> (32 + FL_PAGE_SHIFT) != 0)
 		return TAKE_NOT;
 	f &= ~MAP_NORESERVE;

@@ -28,6 +28,9 @@
 #include "base/sys.h"
 #include "base/ban.h"
 
+/* Payload of KERNEL entries: the bytes are the region's own. */
+#define DEMOTED 1u
+
 /* ---------------------------------------------------------------------------
  * Pieces of a range
  */
@@ -40,7 +43,7 @@ bool pager_touches(const struct fl_pager *p, const void *addr, size_t len)
 		const struct arena *ar = &p->pool[k].arena;
 		uintptr_t base = (uintptr_t)ar->user;
 
-		if (a < base + ar->size && end > base)
+		if (a < base + arena_size(ar) && end > base)
 			return true;
 	}
 	return false;
@@ -84,18 +87,26 @@ static void seg_extent(struct fl_pager *p, struct ext_pool *pool,
 	uint32_t max = ext_class_pages(s->e->cls) -
 		       (s->page - ext_index(pool, s->e));
 	enum pte_state state;
+	pte_t first, next;
 
 	if (len < max)
 		max = (uint32_t)len;
-	while ((state = pte_state(pt_get(pt, s->page))) == PTE_BUSY)
+	while (first = pt_get(pt, s->page), state = pte_state(first),
+	       state == PTE_BUSY)
 		wait_busy(s->e);
 	s->kind = kind_of(state);
+	s->demoted = state == PTE_KERNEL && pte_payload(first) == DEMOTED;
 	s->n = max;
-	if (pt_count_range(pt, s->page, max, state) == max)
+	if (state != PTE_KERNEL &&
+	    pt_count_range(pt, s->page, max, state) == max)
 		return;
-	for (s->n = 1; s->n < max; s->n++)
-		if (pte_state(pt_get(pt, s->page + s->n)) != state)
+	for (s->n = 1; s->n < max; s->n++) {
+		next = pt_get(pt, s->page + s->n);
+		if (pte_state(next) != state ||
+		    (state == PTE_KERNEL &&
+		     pte_payload(next) != pte_payload(first)))
 			break;
+	}
 }
 
 static void seg_outside(const struct fl_pager *p, struct seg *s, char *end)
@@ -114,13 +125,14 @@ void seg_get(struct fl_pager *p, char *addr, char *end, struct seg *s)
 {
 	s->addr = addr;
 	s->e = NULL;
+	s->demoted = false;
 	for (int k = 0; k < NR_ARENAS; k++) {
 		struct ext_pool *pool = &p->pool[k];
 
 		if (!arena_has(&pool->arena, addr))
 			continue;
-		if (end > pool->arena.user + pool->arena.size)
-			end = pool->arena.user + pool->arena.size;
+		if (end > pool->arena.user + arena_size(&pool->arena))
+			end = pool->arena.user + arena_size(&pool->arena);
 		s->arena = (enum arena_kind)k;
 		s->page = pool_page(pool, addr);
 		s->e = pool_extent(pool, s->page);
@@ -144,10 +156,17 @@ static struct ext_pool *seg_pool(struct fl_pager *p, const struct seg *s)
 }
 
 static size_t seg_move(struct fl_pager *p, struct seg *s, enum pte_state from,
-		       enum pte_state to)
+		       enum pte_state to, unsigned int payload)
 {
 	return pt_move_range(&p->pt[s->arena], &s->e->pte_lock, s->page, s->n,
-			     from, pte_mk_state(to, 0), 0);
+			     from, pte_mk_state(to, payload), 0);
+}
+
+const char *region_pristine(struct fl_pager *p, const struct seg *s)
+{
+	if (s->e->flags & EXT_TWIN)
+		return s->addr + ((size_t)s->e->npages << FL_PAGE_SHIFT);
+	return seg_pool(p, s)->arena.fill + ((size_t)s->page << FL_PAGE_SHIFT);
 }
 
 static void seg_present_again(struct fl_pager *p, struct seg *s)
@@ -198,7 +217,7 @@ int region_demote(struct fl_pager *p, struct seg *s)
 	int ret = 0;
 
 	lock_take(&s->e->lock);
-	if (seg_move(p, s, PTE_PRESENT, PTE_BUSY) != s->n) {
+	if (seg_move(p, s, PTE_PRESENT, PTE_BUSY, 0) != s->n) {
 		/* Another thread is unmapping or demoting pages of it: those
 		 * are no longer ours to change. */
 		seg_present_again(p, s);
@@ -210,7 +229,7 @@ int region_demote(struct fl_pager *p, struct seg *s)
 	if (ret < 0)
 		seg_present_again(p, s);
 	else
-		seg_move(p, s, PTE_BUSY, PTE_KERNEL);
+		seg_move(p, s, PTE_BUSY, PTE_KERNEL, DEMOTED);
 	lock_drop(&s->e->lock);
 	if (ret < 0)
 		return -ENOMEM;
@@ -294,7 +313,7 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 			       0 : -EAGAIN;
 	lock_take(&s->e->lock);
 	if (s->kind == SEG_PRESENT) {
-		if (seg_move(p, s, PTE_PRESENT, PTE_KERNEL) != s->n)
+		if (seg_move(p, s, PTE_PRESENT, PTE_KERNEL, 0) != s->n)
 			ret = -EAGAIN;
 	} else if (s->kind == SEG_NONE) {
 		if (!extent_claim(pool, s->e, s->n))

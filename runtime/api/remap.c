@@ -20,6 +20,9 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
+/* No user address is higher: what is longer is EINVAL, not ENOMEM. */
+#define ADDRESS_MAX (SIZE_MAX / 2 >> (sizeof(size_t) == 8 ? 16 : 0))
+
 struct remap {
 	char *addr;
 	size_t old_len; /* page multiples */
@@ -44,7 +47,8 @@ static int remap_check(const struct remap *r)
 	if (r->flags & MREMAP_DONTUNMAP &&
 	    (!(r->flags & MREMAP_MAYMOVE) || r->old_len != r->new_len))
 		return -EINVAL;
-	if (!page_aligned((uintptr_t)r->addr) || r->new_len == 0)
+	if (!page_aligned((uintptr_t)r->addr) || r->new_len == 0 ||
+	    r->new_len > ADDRESS_MAX)
 		return -EINVAL;
 	if (r->flags & MREMAP_FIXED &&
 	    (!page_aligned((uintptr_t)r->new_addr) ||
@@ -60,27 +64,29 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 {
 	struct ext_pool *pool = &p->pool[s->arena];
 	uint32_t end = s->page + s->n - ext_index(pool, s->e);
-	uint32_t more = (uint32_t)((r->new_len - r->old_len) >> FL_PAGE_SHIFT);
+	size_t more = (r->new_len - r->old_len) >> FL_PAGE_SHIFT;
 	size_t done = (size_t)end << FL_PAGE_SHIFT;
-	uint32_t used;
+	uint32_t used, total;
 
 	if (s->e->flags & EXT_FILE || pool->hardened ||
-	    end != s->e->npages || end + more > ext_class_pages(s->e->cls) ||
-	    extent_need(pool, s->e, end + more) < 0)
+	    end != s->e->npages || end + more > ext_class_pages(s->e->cls))
 		return false;
-	used = s->e->dirty < end + more ? s->e->dirty : end + more;
+	total = end + (uint32_t)more;
+	if (extent_need(pool, s->e, total) < 0)
+		return false;
+	used = s->e->dirty < total ? s->e->dirty : total;
 	if (used > end)
 		memset(ext_user(pool, s->e) + done, 0,
 		       (size_t)(used - end) << FL_PAGE_SHIFT);
-	if (s->e->dirty < end + more)
-		s->e->dirty = end + more;
-	add_rlx(&s->e->live, more);
+	if (s->e->dirty < total)
+		s->e->dirty = total;
+	add_rlx(&s->e->live, (uint32_t)more);
 	if (pt_set_range(&p->pt[s->arena], s->page + s->n, more,
 			 pte_mk_present(s->page + s->n, PTE_R | PTE_W), 1) < 0) {
-		sub_rlx(&s->e->live, more);
+		sub_rlx(&s->e->live, (uint32_t)more);
 		return false;
 	}
-	s->e->npages = end + more;
+	s->e->npages = total;
 	return true;
 }
 

@@ -8,6 +8,7 @@
  * back in unpublish; both mappings stay until stat_destroy, so a late adder
  * always finds memory under its pointer.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -219,6 +220,27 @@ int stat_dir(const char *runtime_dir, bool make, char *path, size_t size)
 	return (int)fd;
 }
 
+/*
+ * Files of processes that left without running destructors. Each new file
+ * takes some old ones away, so they do not pile up.
+ */
+static void prune_some(int dir)
+{
+	char buf[1024] __attribute__((aligned(8)));
+	long n = sys_call3(__NR_getdents64, dir, buf, sizeof(buf));
+
+	for (long at = 0; at < n;) {
+		const struct dirent64 *d = (const void *)(buf + at);
+		const char *end;
+		uint64_t pid = text_u64(d->d_name, &end);
+
+		if (pid && !*end && pid <= INT32_MAX &&
+		    sys_call2(__NR_kill, pid, 0) == -ESRCH)
+			sys_call3(__NR_unlinkat, dir, d->d_name, 0);
+		at += d->d_reclen;
+	}
+}
+
 static long create_file(int dir, const char *name)
 {
 	int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -327,6 +349,7 @@ int stat_publish(struct stats *s)
 		       sizeof(path) - sizeof(name));
 	if (dir < 0)
 		return dir;
+	prune_some(dir);
 	log_fmt(name, sizeof(name), "%u", (unsigned int)sys_getpid());
 	p = make_page(s, dir, name);
 	sys_close(dir);

@@ -171,11 +171,6 @@ static inline long sys_munlock(const void *addr, size_t len)
 	return sys_call2(__NR_munlock, addr, len);
 }
 
-static inline long sys_memfd_create(const char *name, unsigned int flags)
-{
-	return sys_call2(__NR_memfd_create, name, flags);
-}
-
 /* Files. */
 static inline long sys_openat(int dir, const char *path, int flags, int mode)
 {
@@ -204,6 +199,16 @@ static inline long sys_pread(int fd, void *buf, size_t n, int64_t off)
 			 (long)(off >> 32));
 #else
 	return sys_call4(__NR_pread64, fd, buf, n, off);
+#endif
+}
+
+static inline long sys_pwrite(int fd, const void *buf, size_t n, int64_t off)
+{
+#if __SIZEOF_POINTER__ == 4
+	return sys_call5(__NR_pwrite64, fd, buf, n, (long)(off & 0xffffffff),
+			 (long)(off >> 32));
+#else
+	return sys_call4(__NR_pwrite64, fd, buf, n, off);
 #endif
 }
 

@@ -205,6 +205,15 @@ FL_API const char *fl_stat_name(unsigned int index);
  */
 FL_API long fl_trim(struct fl_pager *pager);
 
+/*
+ * fl_shrink - give the pager's unused address space back to the process, for a
+ * program that limits itself (RLIMIT_AS, RLIMIT_DATA). The pager cannot grow any
+ * more: what finds no room in what it has used so far goes to the kernel. The
+ * preload does it when the program lowers one of these limits.
+ * Returns bytes. Not for signal handlers.
+ */
+FL_API long fl_shrink(struct fl_pager *p);
+
 /* fl_version - "MAJOR.MINOR.PATCH". */
 FL_API const char *fl_version(void);
 

@@ -17,12 +17,11 @@
 #define FL_MADV_GUARD_INSTALL 102
 #define FL_MADV_GUARD_REMOVE 103
 
-#define FL_MFD_NOEXEC_SEAL 0x0008U
 #define FL_PR_SET_VMA 0x53564d41
 #define FL_PR_SET_VMA_ANON_NAME 0
 
 static const int view_flags[NR_ARENAS] = {
-	[ARENA_FILE] = MAP_SHARED | MAP_NORESERVE,
+	[ARENA_FILE] = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
 	[ARENA_ANON] = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 };
 
@@ -31,54 +30,52 @@ static int user_prot(const struct arena *a)
 	return a->kind == ARENA_FILE ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
-static long frames_create(size_t size)
-{
-	long fd, ret;
-
-	fd = sys_memfd_create("faultline", MFD_CLOEXEC | FL_MFD_NOEXEC_SEAL);
-	if (fd == -EINVAL)
-		fd = sys_memfd_create("faultline", MFD_CLOEXEC);
-	if (fd < 0)
-		return fd;
-	ret = sys_ftruncate((int)fd, (int64_t)size);
-	if (ret < 0) {
-		sys_close((int)fd);
-		return ret;
-	}
-	return fd;
-}
-
-static void *reserve(struct arena *a, void *at, size_t size, int fd,
-		     int64_t off)
+static void *reserve(struct arena *a, void *at, size_t size)
 {
 	return sys_mmap(at, size, PROT_NONE,
-			view_flags[a->kind] | (at ? MAP_FIXED : 0), fd, off);
+			view_flags[a->kind] | (at ? MAP_FIXED : 0), -1, 0);
+}
+
+/*
+ * The same frames as the fill view's at @off, at @at (NULL: anywhere). A
+ * duplicate has the flags of its source: what makes the fill view different is
+ * undone, or the pieces of the user view would not merge.
+ */
+static void *view_dup(struct arena *a, size_t off, size_t len, void *at,
+		      int prot)
+{
+	void *p = sys_mremap(a->fill + off, 0, len,
+			     MREMAP_MAYMOVE | (at ? MREMAP_FIXED : 0), at);
+	long ret;
+
+	if (is_err(p))
+		return p;
+	ret = sys_madvise(p, len, MADV_DODUMP);
+	if (ret == 0)
+		ret = sys_mprotect(p, len, prot);
+	return ret < 0 ? err_ptr(ret) : p;
 }
 
 static int init_file(struct arena *a, size_t size)
 {
-	long fd = frames_create(size);
-	void *fill, *user;
+	void *fill = reserve(a, NULL, size), *user;
 
-	if (fd < 0)
-		return (int)fd;
-	fill = reserve(a, NULL, size, (int)fd, 0);
-	user = is_err(fill) ? fill : reserve(a, NULL, size, (int)fd, 0);
-	sys_close((int)fd);
+	if (is_err(fill))
+		return (int)ptr_err(fill);
+	a->fill = fill;
+	user = view_dup(a, 0, size, NULL, PROT_NONE);
 	if (is_err(user)) {
-		if (!is_err(fill))
-			sys_munmap(fill, size);
+		sys_munmap(fill, size);
 		return (int)ptr_err(user);
 	}
 	sys_madvise(fill, size, MADV_DONTDUMP);
-	a->fill = fill;
 	a->user = user;
 	return 0;
 }
 
 static int init_anon(struct arena *a, size_t size)
 {
-	void *p = reserve(a, NULL, size, -1, 0);
+	void *p = reserve(a, NULL, size);
 
 	if (is_err(p))
 		return (int)ptr_err(p);
@@ -99,11 +96,10 @@ int arena_init(struct arena *a, enum arena_kind kind, size_t size, size_t min)
 		size &= ~(CHUNK_SIZE - 1);
 		if (size < min || size < CHUNK_SIZE)
 			return -ENOMEM;
-		a->size = size;
+		st_rlx(&a->size, size);
 		ret = kind == ARENA_FILE ? init_file(a, size) :
 					   init_anon(a, size);
-		if (ret == 0 || ret == -EPERM || ret == -ENOSYS ||
-		    ret == -EMFILE || ret == -ENFILE)
+		if (ret != -ENOMEM)
 			return ret;
 		size >>= 1;
 	}
@@ -111,10 +107,18 @@ int arena_init(struct arena *a, enum arena_kind kind, size_t size, size_t min)
 
 void arena_destroy(struct arena *a)
 {
+	arena_shrink(a, 0);
+}
+
+void arena_shrink(struct arena *a, size_t size)
+{
+	size_t old = arena_size(a);
+
+	/* First the size: what is given back may be somebody else's at once. */
+	st_rlx(&a->size, size);
 	if (a->fill != a->user)
-		sys_munmap(a->fill, a->size);
-	sys_munmap(a->user, a->size);
-	a->size = 0;
+		sys_munmap(a->fill + size, old - size);
+	sys_munmap(a->user + size, old - size);
 }
 
 int arena_open_chunk(struct arena *a, uint32_t chunk)
@@ -160,42 +164,25 @@ int arena_restore(struct arena *a, size_t off, size_t len)
 {
 	char *user = a->user + off;
 	void *p;
-	long ret;
 
-	if (a->kind == ARENA_ANON) {
+	if (a->kind == ARENA_ANON)
 		p = sys_mmap(user, len, user_prot(a),
 			     view_flags[a->kind] | MAP_FIXED, -1, 0);
-		return is_err(p) ? (int)ptr_err(p) : 0;
-	}
-	/*
-	 * The descriptor is closed; but mremap with an old size of zero
-	 * duplicates a shared mapping, here the fill view's. It arrives
-	 * writable and left out of core dumps: undo both, or it would not
-	 * merge with its neighbours.
-	 */
-	p = sys_mremap(a->fill + off, 0, len, MREMAP_MAYMOVE | MREMAP_FIXED,
-		       user);
-	if (is_err(p))
-		return (int)ptr_err(p);
-	ret = sys_madvise(user, len, MADV_DODUMP);
-	if (ret == 0)
-		ret = sys_mprotect(user, len, user_prot(a));
-	return (int)ret;
+	else
+		p = view_dup(a, off, len, user, user_prot(a));
+	return is_err(p) ? (int)ptr_err(p) : 0;
 }
 
 int arena_reserve(struct arena *a, size_t off, size_t len)
 {
+	char *user = a->user + off;
 	void *p;
 
-	if (a->kind == ARENA_ANON) {
-		p = reserve(a, a->user + off, len, -1, 0);
-		return is_err(p) ? (int)ptr_err(p) : 0;
-	}
-	p = sys_mremap(a->fill + off, 0, len, MREMAP_MAYMOVE | MREMAP_FIXED,
-		       a->user + off);
-	if (is_err(p))
-		return (int)ptr_err(p);
-	return (int)sys_madvise(a->user + off, len, MADV_DODUMP);
+	if (a->kind == ARENA_ANON)
+		p = reserve(a, user, len);
+	else
+		p = view_dup(a, off, len, user, PROT_NONE);
+	return is_err(p) ? (int)ptr_err(p) : 0;
 }
 
 int arena_guard(struct arena *a, size_t off, size_t len)
@@ -216,48 +203,22 @@ int arena_unguard(struct arena *a, size_t off, size_t len)
 	return (int)ret;
 }
 
-int arena_fork_begin(struct arena *a, struct arena_fork *f)
+int arena_fork_fill(struct arena *a, size_t opened)
 {
-	long fd = frames_create(a->size);
-	void *p;
-
-	if (fd < 0)
-		return (int)fd;
-	p = sys_mmap(NULL, a->size, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_NORESERVE, (int)fd, 0);
-	if (is_err(p)) {
-		sys_close((int)fd);
-		return (int)ptr_err(p);
-	}
-	f->fd = (int)fd;
-	f->copy = p;
-	return 0;
-}
-
-int arena_fork_fill_view(struct arena *a, struct arena_fork *f, size_t opened)
-{
-	void *p = reserve(a, a->fill, a->size, f->fd, 0);
-	long ret;
+	void *p = reserve(a, a->fill, arena_size(a));
 
 	if (is_err(p))
 		return (int)ptr_err(p);
-	sys_madvise(a->fill, a->size, MADV_DONTDUMP);
-	ret = opened ? sys_mprotect(a->fill, opened, PROT_READ | PROT_WRITE) : 0;
-	return (int)ret;
+	sys_madvise(a->fill, arena_size(a), MADV_DONTDUMP);
+	if (opened == 0)
+		return 0;
+	return (int)sys_mprotect(a->fill, opened, PROT_READ | PROT_WRITE);
 }
 
-int arena_fork_user_view(struct arena *a, struct arena_fork *f, size_t off,
-			 size_t len, bool opened)
+int arena_fork_user(struct arena *a, size_t off, size_t len, bool opened)
 {
-	void *p;
+	void *p = view_dup(a, off, len, a->user + off,
+			   opened ? user_prot(a) : PROT_NONE);
 
-	p = sys_mmap(a->user + off, len, opened ? user_prot(a) : PROT_NONE,
-		     view_flags[a->kind] | MAP_FIXED, f->fd, (int64_t)off);
 	return is_err(p) ? (int)ptr_err(p) : 0;
-}
-
-void arena_fork_end(struct arena *a, struct arena_fork *f)
-{
-	sys_munmap(f->copy, a->size);
-	sys_close(f->fd);
 }

@@ -2,11 +2,13 @@
 /*
  * arena.h - reserved address ranges and their frames.
  *
- * A *file arena* is one memfd mapped twice: the fill view (read-write, only
- * the runtime touches it) and the user view (read-only, what callers get). The
- * same offset is the same frame in both. The descriptor is closed once the
- * views exist. An *anonymous arena* is private anonymous memory with one
- * read-write view.
+ * A *file arena* is one shared anonymous object mapped twice: the fill view
+ * (read-write, only the runtime touches it) and the user view (read-only, what
+ * callers get). The same offset is the same frame in both. The second view is
+ * made by mremap(2) with an old size of zero, which duplicates a shared
+ * mapping; so there never is a descriptor, and neither a full descriptor table
+ * nor RLIMIT_FSIZE is in the way, also not in a child of fork. An *anonymous
+ * arena* is private anonymous memory with one read-write view.
  *
  * Address space is reserved PROT_NONE and opened chunk by chunk, so that what
  * has not been handed out costs nothing under mlockall(2) and strict
@@ -23,6 +25,7 @@
 #define FL_MEM_ARENA_H
 
 #include "base/base.h"
+#include "base/order.h"
 
 /* The unit in which address space is opened and given to a size class. */
 #define CHUNK_SHIFT 23
@@ -37,7 +40,9 @@ enum arena_kind {
 
 struct arena {
 	enum arena_kind kind;
-	size_t size;  /* bytes, a multiple of CHUNK_SIZE */
+	/* Bytes, a multiple of CHUNK_SIZE. Relaxed: shrinks once, at the end,
+	 * where no extent ever was. */
+	_Atomic(size_t) size;
 	char *user;   /* user view */
 	char *fill;   /* fill view; the user view itself in an anonymous arena */
 };
@@ -48,6 +53,9 @@ struct arena {
  */
 int arena_init(struct arena *a, enum arena_kind kind, size_t size, size_t min);
 void arena_destroy(struct arena *a);
+
+/* Gives address space from @size on back; none of it was ever opened. */
+void arena_shrink(struct arena *a, size_t size);
 
 /* Makes chunk @chunk accessible. Returns 0 or -errno. */
 int arena_open_chunk(struct arena *a, uint32_t chunk);
@@ -80,29 +88,27 @@ int arena_unguard(struct arena *a, size_t off, size_t len);
 
 /*
  * In the child of a fork, alone: the file arena's frames are shared with the
- * parent. arena_fork_begin makes new frames, mapped at *@copy;
- * the caller copies what lives into it at equal offsets, then
- * arena_fork_view replaces pieces of both views, and arena_fork_end closes.
+ * parent. arena_fork_fill gives the fill view new ones, empty; the caller
+ * copies what lives from the user view, which still shows the old ones; then
+ * arena_fork_user turns pieces of the user view over. @opened: bytes from the
+ * start that are accessible. None needs address space beyond what is mapped.
  */
-struct arena_fork {
-	int fd;
-	char *copy;
-};
+int arena_fork_fill(struct arena *a, size_t opened);
+int arena_fork_user(struct arena *a, size_t off, size_t len, bool opened);
 
-int arena_fork_begin(struct arena *a, struct arena_fork *f);
-int arena_fork_fill_view(struct arena *a, struct arena_fork *f, size_t opened);
-int arena_fork_user_view(struct arena *a, struct arena_fork *f, size_t off,
-			 size_t len, bool opened);
-void arena_fork_end(struct arena *a, struct arena_fork *f);
+static inline size_t arena_size(const struct arena *a)
+{
+	return ld_rlx(&a->size);
+}
 
 static inline bool arena_has(const struct arena *a, const void *addr)
 {
-	return (uintptr_t)addr - (uintptr_t)a->user < a->size;
+	return (uintptr_t)addr - (uintptr_t)a->user < arena_size(a);
 }
 
 static inline size_t arena_pages(const struct arena *a)
 {
-	return a->size >> FL_PAGE_SHIFT;
+	return arena_size(a) >> FL_PAGE_SHIFT;
 }
 
 #endif

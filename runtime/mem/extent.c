@@ -82,9 +82,9 @@ static uint32_t nr_shards(void)
 	return n;
 }
 
-static void *table_map(size_t bytes)
+static void *table_map(size_t bytes, int prot)
 {
-	return sys_mmap(NULL, page_align_up(bytes), PROT_READ | PROT_WRITE,
+	return sys_mmap(NULL, page_align_up(bytes), prot,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
@@ -113,11 +113,14 @@ int pool_init(struct ext_pool *p, enum arena_kind kind, size_t size,
 
 	if (ret < 0)
 		return ret;
-	p->nr_chunks = (uint32_t)(p->arena.size >> CHUNK_SHIFT);
+	st_rlx(&p->nr_chunks, (uint32_t)(arena_size(&p->arena) >> CHUNK_SHIFT));
+	p->nr_classes = ld_rlx(&p->nr_chunks);
 	p->shard_mask = nr_shards() - 1;
-	p->ext = table_map(arena_pages(&p->arena) * sizeof(*p->ext));
-	p->shards = table_map((p->shard_mask + 1) * sizeof(*p->shards));
-	p->chunk_class = table_map(p->nr_chunks);
+	p->ext_bytes = arena_pages(&p->arena) * sizeof(*p->ext);
+	p->ext = table_map(p->ext_bytes, PROT_NONE);
+	p->shards = table_map((p->shard_mask + 1) * sizeof(*p->shards),
+			      PROT_READ | PROT_WRITE);
+	p->chunk_class = table_map(p->nr_classes, PROT_READ | PROT_WRITE);
 	if (is_err(p->ext) || is_err(p->shards) || is_err(p->chunk_class)) {
 		pool_destroy(p);
 		return -ENOMEM;
@@ -131,10 +134,34 @@ int pool_init(struct ext_pool *p, enum arena_kind kind, size_t size,
 
 void pool_destroy(struct ext_pool *p)
 {
-	table_unmap(p->ext, arena_pages(&p->arena) * sizeof(*p->ext));
+	table_unmap(p->ext, p->ext_bytes);
 	table_unmap(p->shards, (p->shard_mask + 1) * sizeof(*p->shards));
-	table_unmap((void *)p->chunk_class, p->nr_chunks);
+	table_unmap((void *)p->chunk_class, p->nr_classes);
 	arena_destroy(&p->arena);
+}
+
+size_t pool_shrink(struct ext_pool *p)
+{
+	uint32_t keep;
+	size_t bytes;
+
+	lock_take(&p->carve_lock);
+	keep = ld_rlx(&p->next_chunk);
+	for (uint32_t c = keep; c < ld_rlx(&p->nr_chunks); c++)
+		if (ld_rlx(&p->chunk_class[c]) != 0)
+			keep = c + 1; /* the program has mapped over it */
+	bytes = (size_t)(ld_rlx(&p->nr_chunks) - keep) * CHUNK_SIZE;
+	st_rlx(&p->nr_chunks, keep);
+	if (bytes) {
+		size_t used = (size_t)keep * CHUNK_PAGES * sizeof(*p->ext);
+
+		arena_shrink(&p->arena, (size_t)keep * CHUNK_SIZE);
+		sys_munmap((char *)p->ext + used,
+			   page_align_up(p->ext_bytes) - used);
+		p->ext_bytes = used;
+	}
+	lock_drop(&p->carve_lock);
+	return bytes;
 }
 
 /* ---------------------------------------------------------------------------
@@ -204,6 +231,11 @@ static bool chunks_take(struct ext_pool *p, uint32_t c, uint32_t n,
 
 static bool chunks_open(struct ext_pool *p, uint32_t c, uint32_t n)
 {
+	const size_t each = CHUNK_PAGES * sizeof(*p->ext);
+
+	if (sys_mprotect((char *)p->ext + c * each, n * each,
+			 PROT_READ | PROT_WRITE) < 0)
+		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (arena_open_chunk(&p->arena, c + i) < 0)
 			return false;
@@ -232,7 +264,7 @@ static bool fresh_chunk(struct ext_pool *p, unsigned int cls)
 	}
 	/* An extent of several chunks is aligned to its size. */
 	while ((c = (ld_rlx(&p->next_chunk) + n - 1) & ~(n - 1)) + n <=
-	       p->nr_chunks) {
+	       ld_rlx(&p->nr_chunks)) {
 		st_rlx(&p->next_chunk, c + n);
 		if (!chunks_take(p, c, n, (uint8_t)(cls + 1)))
 			continue;
@@ -598,7 +630,7 @@ static uint64_t trim_stack(struct ext_pool *p, struct istack *s,
 
 	/* The size is a guess: others push and pop meanwhile. */
 	cap = ld_rlx(&p->next_chunk) * (uint32_t)CHUNK_PAGES >> cls;
-	v = table_map(cap * sizeof(*v));
+	v = table_map(cap * sizeof(*v), PROT_READ | PROT_WRITE);
 	if (is_err(v))
 		return 0;
 	while (n < cap && (e = take(p, s)) != NULL)

@@ -82,10 +82,12 @@ struct fork_ledger;
 
 struct ext_pool {
 	struct arena arena;
-	struct extent *ext;
+	struct extent *ext;        /* opened along with the chunks */
+	size_t ext_bytes;
+	uint32_t nr_classes;       /* length of chunk_class */
 	struct ext_shard *shards;
 	uint32_t shard_mask;
-	uint32_t nr_chunks;
+	_Atomic(uint32_t) nr_chunks; /* relaxed: falls once, in pool_shrink */
 	bool hardened;
 	struct ext_budget *budget;
 	struct fork_ledger *forks;
@@ -200,6 +202,12 @@ void extent_put(struct ext_pool *p, struct extent *e, uint32_t n);
 
 /* pool_claim_chunk - a chunk never handed out is the program's from now on. */
 bool pool_claim_chunk(struct ext_pool *p, uint32_t chunk);
+
+/*
+ * pool_shrink - give address space that was never used back, for good: the
+ * program has set itself a limit. Returns bytes.
+ */
+size_t pool_shrink(struct ext_pool *p);
 
 /*
  * pool_trim - give the frames of @permille in a thousand of the idle extents

@@ -23,15 +23,17 @@ struct fork_slots {
 	} slot[FORK_SLOTS];
 };
 
-static struct fork_slots *slots_map(void)
+static struct fork_slots *slots_map(void *at)
 {
-	return sys_mmap(NULL, sizeof(struct fork_slots), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return sys_mmap(at, page_align_up(sizeof(struct fork_slots)),
+			PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS | (at ? MAP_FIXED : 0), -1,
+			0);
 }
 
 int fork_ledger_init(struct fork_ledger *f)
 {
-	struct fork_slots *s = slots_map();
+	struct fork_slots *s = slots_map(NULL);
 
 	if (is_err(s))
 		return (int)ptr_err(s);
@@ -91,16 +93,14 @@ void fork_child_begin(struct fork_ledger *f)
 
 void fork_child_end(struct fork_ledger *f, bool copied)
 {
-	struct fork_slots *s = slots_map();
-
 	if (f->mine >= 0 && copied)
 		/* [MO:fork-slot] the end of all reads of shared frames, to
 		 * slot_pending in the parent. */
 		st_rel(&f->slots->slot[f->mine].state, (uint32_t)SLOT_DONE);
-	sys_munmap(f->slots, sizeof(*f->slots));
-	if (is_err(s))
+	/* A page of its own, in the place of the one shared with the parent:
+	 * needs no room, so it does not fail for lack of it. */
+	if (is_err(slots_map(f->slots)))
 		BUG("no page for the fork ledger");
-	f->slots = s;
 	f->mine = -1;
 	f->lost = 0;
 	st_rlx(&f->barrier, 0u);
