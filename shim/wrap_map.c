@@ -126,26 +126,36 @@ FL_API int mprotect(void *addr, size_t len, int prot)
 
 /*
  * The pager knows no keys: its pages in the range become the kernel's first.
- * munlock does that and nothing else, as a resident page is not locked.
+ * Locking them does that, also where it then fails for RLIMIT_MEMLOCK; a
+ * resident page was not locked before, so unlocking leaves what was.
  */
+static long give_up_run(struct fl_pager *p, char *at, const char *end)
+{
+	size_t n = 0;
+
+	while (at + n < end && fl_find(p, at + n) == 1)
+		n += FL_PAGE_SIZE;
+	fl_pager_mlock(p, at, n, MLOCK_ONFAULT);
+	sys_munlock(at, n);
+	return fl_find(p, at) == 1 ? -ENOMEM : 0;
+}
+
 FL_API int pkey_mprotect(void *addr, size_t len, int prot, int pkey)
 {
 	struct fl_pager *p = shim_get();
 	int saved = errno;
-	char *at = addr;
+	char *end = (char *)addr + page_align_up(len);
+	long err = 0;
 
 	if (pkey == -1)
 		return mprotect(addr, len, prot);
-	for (size_t n = 0; p && n < len; n += FL_PAGE_SIZE) {
-		if (fl_find(p, at + n) == 1) {
-			long err = fl_pager_munlock(p, at + n, FL_PAGE_SIZE);
-
-			if (err)
-				return (int)shim_ret(err, saved);
-		}
-	}
-	return (int)shim_ret(
-		sys_call4(__NR_pkey_mprotect, addr, len, prot, pkey), saved);
+	if (p && page_aligned((uintptr_t)addr))
+		for (char *at = addr; !err && at < end; at += FL_PAGE_SIZE)
+			if (fl_find(p, at) == 1)
+				err = give_up_run(p, at, end);
+	if (!err)
+		err = sys_call4(__NR_pkey_mprotect, addr, len, prot, pkey);
+	return (int)shim_ret(err, saved);
 }
 
 /* A cancellation point, as POSIX has it. */

@@ -115,26 +115,88 @@ static bool own_header(ElfW(Ehdr) * h)
 	return ok;
 }
 
-/* The interpreter's name from the program headers; "" when there is none. */
-static bool read_interp(int fd, const ElfW(Ehdr) * h, char *interp, size_t size)
-{
-	interp[0] = '\0';
-	for (unsigned int i = 0; i < h->e_phnum; i++) {
-		off_t at = (off_t)(h->e_phoff + (size_t)i * h->e_phentsize);
-		ElfW(Phdr) ph;
-		ssize_t n;
+/* What the checks need of an ELF file. */
+struct elf {
+	int fd;
+	ElfW(Ehdr) h;
+	char interp[PATH_MAX]; /* "" when there is none */
+	ElfW(Phdr) dynamic;    /* p_filesz is 0 when there is none */
+};
 
-		if (pread(fd, &ph, sizeof(ph), at) != sizeof(ph))
+static bool read_phdr(const struct elf *e, unsigned int i, ElfW(Phdr) * ph)
+{
+	off_t at = (off_t)(e->h.e_phoff + (size_t)i * e->h.e_phentsize);
+
+	return pread(e->fd, ph, sizeof(*ph), at) == sizeof(*ph);
+}
+
+static bool read_phdrs(struct elf *e)
+{
+	ElfW(Phdr) ph;
+	ssize_t n;
+
+	e->interp[0] = '\0';
+	memset(&e->dynamic, 0, sizeof(e->dynamic));
+	for (unsigned int i = 0; i < e->h.e_phnum; i++) {
+		if (!read_phdr(e, i, &ph))
 			return false;
+		if (ph.p_type == PT_DYNAMIC)
+			e->dynamic = ph;
 		if (ph.p_type != PT_INTERP)
 			continue;
-		if (ph.p_filesz >= size)
+		if (ph.p_filesz >= sizeof(e->interp))
 			return false;
-		n = pread(fd, interp, ph.p_filesz, (off_t)ph.p_offset);
-		interp[n > 0 ? n : 0] = '\0';
-		return n > 0;
+		n = pread(e->fd, e->interp, ph.p_filesz, (off_t)ph.p_offset);
+		if (n <= 0)
+			return false;
+		e->interp[n] = '\0';
 	}
 	return true;
+}
+
+/* Where a virtual address of the file is in it, or 0. */
+static off_t file_offset(const struct elf *e, ElfW(Addr) addr)
+{
+	ElfW(Phdr) ph;
+
+	for (unsigned int i = 0; i < e->h.e_phnum && read_phdr(e, i, &ph); i++)
+		if (ph.p_type == PT_LOAD && addr >= ph.p_vaddr &&
+		    addr - ph.p_vaddr < ph.p_filesz)
+			return (off_t)(addr - ph.p_vaddr + ph.p_offset);
+	return 0;
+}
+
+static bool read_dyn(const struct elf *e, size_t i, ElfW(Dyn) * d)
+{
+	off_t at = (off_t)(e->dynamic.p_offset + i * sizeof(*d));
+
+	return (i + 1) * sizeof(*d) <= e->dynamic.p_filesz &&
+	       pread(e->fd, d, sizeof(*d), at) == sizeof(*d) &&
+	       d->d_tag != DT_NULL;
+}
+
+/* Is a library whose name begins with @prefix linked to? */
+static bool needs(const struct elf *e, const char *prefix)
+{
+	char name[64];
+	off_t names = 0;
+	ElfW(Dyn) d;
+
+	for (size_t i = 0; read_dyn(e, i, &d); i++)
+		if (d.d_tag == DT_STRTAB)
+			names = file_offset(e, d.d_un.d_ptr);
+	for (size_t i = 0; names && read_dyn(e, i, &d); i++) {
+		ssize_t n;
+
+		if (d.d_tag != DT_NEEDED)
+			continue;
+		n = pread(e->fd, name, sizeof(name) - 1,
+			  names + (off_t)d.d_un.d_val);
+		name[n > 0 ? n : 0] = '\0';
+		if (!strncmp(name, prefix, strlen(prefix)))
+			return true;
+	}
+	return false;
 }
 
 /* ld.so as the program: it has no interpreter, and does load the preload. */
@@ -147,33 +209,46 @@ static bool is_loader(const char *path)
 	       !strncmp(base, "ld64.so", 7);
 }
 
-static int check_elf(int fd, const char *path)
+static int check_machine(const struct elf *e, const char *path)
 {
-	ElfW(Ehdr) own, h;
-	char interp[PATH_MAX];
-	bool narrow;
+	ElfW(Ehdr) own;
+	bool narrow = e->h.e_ident[EI_CLASS] == ELFCLASS32;
 
-	if (!own_header(&own) || pread(fd, &h, sizeof(h), 0) < EI_NIDENT + 4)
-		return refuse(path, "has a damaged ELF header");
-	if (h.e_ident[EI_DATA] != own.e_ident[EI_DATA])
+	if (!own_header(&own))
+		return 0;
+	if (e->h.e_ident[EI_DATA] != own.e_ident[EI_DATA])
 		return refuse(path, "is for a machine of the other byte order");
-	if (h.e_machine != own.e_machine ||
-	    h.e_ident[EI_CLASS] != own.e_ident[EI_CLASS]) {
-		narrow = h.e_ident[EI_CLASS] == ELFCLASS32;
+	if (e->h.e_machine != own.e_machine ||
+	    e->h.e_ident[EI_CLASS] != own.e_ident[EI_CLASS])
 		return refuse(path,
 			      "is a %d-bit %s program; the preload is for "
 			      "%d-bit %s",
-			      narrow ? 32 : 64, machine_name(h.e_machine),
+			      narrow ? 32 : 64, machine_name(e->h.e_machine),
 			      (int)sizeof(long) * 8,
 			      machine_name(own.e_machine));
-	}
-	if (!read_interp(fd, &h, interp, sizeof(interp)))
+	return 0;
+}
+
+static int check_elf(int fd, const char *path)
+{
+	struct elf e = { .fd = fd };
+	int ret;
+
+	if (pread(fd, &e.h, sizeof(e.h), 0) != sizeof(e.h))
+		return refuse(path, "has a damaged ELF header");
+	ret = check_machine(&e, path);
+	if (ret)
+		return ret;
+	if (!read_phdrs(&e))
 		return refuse(path, "has damaged ELF program headers");
-	if (!interp[0] && !is_loader(path))
+	if (!e.interp[0] && !is_loader(path))
 		return refuse(path, "is statically linked: there is no dynamic "
 				    "linker that would load the preload");
-	if (strstr(interp, "/ld-musl"))
+	if (strstr(e.interp, "/ld-musl"))
 		return refuse(path, "uses musl libc; the preload needs glibc");
+	if (needs(&e, "libasan.so") || needs(&e, "libclang_rt.asan"))
+		return refuse(path, "is built with AddressSanitizer, whose "
+				    "runtime bears no preload before it");
 	return 0;
 }
 

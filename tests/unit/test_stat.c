@@ -164,6 +164,28 @@ Test(stat, replaces_its_stale_file)
 	cr_assert_str_eq(st.path, path);
 }
 
+/* A dead process's file goes when another is made; a live one's stays. */
+Test(stat, prunes)
+{
+	char dead[160], live[160];
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	snprintf(dead, sizeof(dead), "%s/faultline", dir);
+	cr_assert_eq(mkdir(dead, 0700), 0);
+	snprintf(dead, sizeof(dead), "%s/faultline/%d", dir, (int)pid);
+	snprintf(live, sizeof(live), "%s/faultline/%d", dir, (int)getppid());
+	close(open(dead, O_CREAT | O_WRONLY, 0600));
+	close(open(live, O_CREAT | O_WRONLY, 0600));
+	cr_assert_eq(access(dead, F_OK), 0);
+	cr_assert_eq(stat_publish(&st), 0);
+	cr_assert_eq(access(dead, F_OK), -1);
+	cr_assert_eq(access(live, F_OK), 0);
+}
+
 Test(stat, no_descriptor_stays_open)
 {
 	int before = dup(0), after;
