@@ -26,6 +26,8 @@ setup()
 	COUNT=$BUILD/bench/bench-count
 	[ -e "$PRELOAD" ] || die "$PRELOAD is not there; build first"
 	[ -x "$COUNT" ] || die "$COUNT is not there; build first"
+	# as `faultline run` from a build tree
+	export FAULTLINE_PROFILE_DIR=$BUILD/shim/profiles.d
 	# a sanitizer's library has to come first
 	BUILD=$(cd "$BUILD" 2>/dev/null && pwd) || die "build first"
 	PRELOAD=${FL_TEST_PRELOAD_FIRST:+$FL_TEST_PRELOAD_FIRST:}$PRELOAD
