@@ -33,7 +33,7 @@ struct pgtable {
 	char *tables; /* slab->base */
 	struct slab *slab;
 	size_t nr_pages;
-	uint32_t root;	     /* slab index of the top table */
+	uint32_t root;       /* slab index of the top table */
 	unsigned int levels; /* tables above the leaves, at least 1 */
 
 	/* 1 while pt_reap() runs: there is one reaper at a time. */

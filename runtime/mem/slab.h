@@ -21,8 +21,8 @@
 #define SLAB_OBJ_SIZE FL_PAGE_SIZE
 
 enum {
-	SLAB_CPUS = 64,	 /* shards; a larger CPU number wraps */
-	SLAB_MAG = 16,	 /* objects in a full magazine */
+	SLAB_CPUS = 64,  /* shards; a larger CPU number wraps */
+	SLAB_MAG = 16,   /* objects in a full magazine */
 	SLAB_CHUNK = 64, /* objects asked from the kernel at once */
 };
 
@@ -34,8 +34,8 @@ struct slab_cpu {
 } FL_ALIGNED_CL;
 
 struct slab {
-	char *base;		   /* the reserved range */
-	uint32_t nr_max;	   /* objects in it */
+	char *base;                /* the reserved range */
+	uint32_t nr_max;           /* objects in it */
 	struct istack_links link;  /* chains inside magazines and shards */
 	struct istack_links outer; /* chains of magazines and of chunks */
 
