@@ -119,8 +119,11 @@ static int copy_file_arena(struct fl_pager *p)
 {
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
 	size_t pages = (size_t)ld_rlx(&pool->next_chunk) * CHUNK_PAGES;
-	int ret = arena_fork_fill(&pool->arena, pages << FL_PAGE_SHIFT);
+	int ret;
 
+	if (arena_size(&pool->arena) == 0) /* shrunk before it was used */
+		return 0;
+	ret = arena_fork_fill(&pool->arena, pages << FL_PAGE_SHIFT);
 	if (ret < 0)
 		return ret;
 	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, p);
@@ -161,6 +164,8 @@ static bool fork_child_pager(struct fl_pager *p)
 
 	stat_fork_child(&p->stats);
 	/* Counted anew below. */
+	stat_sub(&p->stats, STAT_live_regions,
+		 stat_sum(&p->stats, STAT_live_regions));
 	stat_sub(&p->stats, STAT_live_bytes,
 		 stat_sum(&p->stats, STAT_live_bytes));
 	stat_sub(&p->stats, STAT_resident_bytes,
@@ -274,6 +279,14 @@ static size_t arena_bytes(uint64_t budget)
 	return (size_t)size;
 }
 
+/* As many tables as both arenas can ever fill, and the ones above them. */
+static uint32_t max_tables(size_t arena)
+{
+	size_t leaves = (arena >> (FL_PAGE_SHIFT + PT_LEAF_SHIFT)) + 1;
+
+	return (uint32_t)(NR_ARENAS * (leaves + leaves / PT_UPPER_SIZE + 4));
+}
+
 static int pool_make(struct fl_pager *p, enum arena_kind kind, size_t size)
 {
 	struct ext_pool *pool = &p->pool[kind];
@@ -316,7 +329,7 @@ int pager_init(struct fl_pager *p)
 	ret = stat_init(&p->stats);
 	if (ret < 0)
 		goto out_cookie;
-	ret = slab_init(&p->slab, "shadow tables");
+	ret = slab_init_max(&p->slab, "faultline tables", max_tables(size));
 	if (ret < 0)
 		goto out_stat;
 	ret = pool_make(p, ARENA_FILE, size);

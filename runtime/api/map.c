@@ -59,7 +59,6 @@ static char *publish(struct fl_pager *p, enum arena_kind kind, struct extent *e,
 		extent_free(pool, e);
 		return NULL;
 	}
-	stat_inc(&p->stats, STAT_live_regions);
 	stat_add(&p->stats, STAT_map_bytes, (uint64_t)pages << FL_PAGE_SHIFT);
 	if (unlikely(p->publish) && !stat_published(&p->stats))
 		stat_publish(&p->stats);
@@ -300,8 +299,9 @@ static bool unmap_fast(struct fl_pager *p, enum arena_kind kind, void *addr,
 				 PTE_PRESENT, &others);
 	if (likely(cleared == e->npages) || cleared == 0) {
 		if (likely(cleared)) {
+			if (kind == ARENA_ANON && !(e->flags & EXT_FILE))
+				policy_probe(p, addr, n);
 			stat_inc(&p->stats, STAT_unmaps);
-			stat_sub(&p->stats, STAT_live_regions, 1);
 		}
 	} else {
 		stat_inc(&p->stats, STAT_unmaps_partial);

@@ -97,6 +97,9 @@ bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
 		  bool *sample);
 void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr);
+/* A resident anonymous region of the caller's is gone: how much of it did the
+ * program use? A few words of a few pages tell. */
+void policy_probe(struct fl_pager *p, const char *addr, uint32_t pages);
 /* An unmap of a mapping outside of the arenas is coming. */
 void policy_unmap(struct fl_pager *p, void *addr, size_t len);
 

@@ -151,16 +151,23 @@ static const uint32_t threshold[NR_ARENAS] = {
 	[ARENA_ANON] = 64,  /* 25 % */
 };
 
-/* The first mappings of a class are observed; then one at each power of two of
- * their number from here on, so that the cost of observing fades. A sample that
- * contradicts the decision starts over. */
+/*
+ * The first mappings of a class are observed, and some later ones. For files
+ * one in SAMPLE_EVERY: observing costs little there. A large anonymous mapping
+ * that is observed costs many faults, so those are observed at the powers of
+ * two of their number; what the resident ones are used for is seen without, by
+ * policy_probe. A sample that contradicts the decision starts over.
+ */
 #define SAMPLE_FIRST 2u
-#define SAMPLE_AGAIN 64u
+#define SAMPLE_EVERY 64u
 
-static bool sample_due(uint32_t seen)
+static bool sample_due(enum arena_kind kind, uint32_t seen)
 {
-	return seen < SAMPLE_FIRST ||
-	       (seen >= SAMPLE_AGAIN && (seen & (seen - 1)) == 0);
+	if (seen < SAMPLE_FIRST)
+		return true;
+	if (kind == ARENA_FILE)
+		return seen % SAMPLE_EVERY == 0;
+	return seen >= SAMPLE_EVERY && (seen & (seen - 1)) == 0;
 }
 
 bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
@@ -170,7 +177,7 @@ bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
 
 	if (likely(pages <= always_pages[kind]) || !p->conf.learn)
 		return true;
-	if (sample_due(add_rlx(&p->policy.seen[kind][cls], 1u))) {
+	if (sample_due(kind, add_rlx(&p->policy.seen[kind][cls], 1u))) {
 		*sample = true;
 		return false;
 	}
@@ -222,11 +229,27 @@ static int touched_share(const char *addr, size_t pages)
 	return done ? (int)(count * 256 / done) : -1;
 }
 
+/* Takes a share into the mean, with weight 1/@weight; a change of the decision
+ * brings the next samples near. */
+static void learn_share(struct fl_pager *p, enum arena_kind kind,
+			unsigned int cls, uint32_t share, uint32_t weight)
+{
+	_Atomic(uint32_t) *mean = &p->policy.touched[kind][cls];
+	uint32_t old = ld_rlx(mean), new;
+
+	/* Rounded towards the share, so that it gets there. */
+	new = share > old ? old + (share - old + weight - 1) / weight :
+			    old - (old - share + weight - 1) / weight;
+	st_rlx(mean, new);
+	if ((old >= threshold[kind]) != (new >= threshold[kind]) &&
+	    ld_rlx(&p->policy.seen[kind][cls]) > SAMPLE_EVERY)
+		st_rlx(&p->policy.seen[kind][cls], SAMPLE_EVERY / 2);
+}
+
 static void learn(struct fl_pager *p, enum arena_kind kind, void *addr,
 		  size_t len)
 {
-	uint32_t pages = (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT), old,
-		 new;
+	uint32_t pages = (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT);
 	unsigned int cls;
 	int share;
 
@@ -237,13 +260,31 @@ static void learn(struct fl_pager *p, enum arena_kind kind, void *addr,
 		return;
 	stat_inc(&p->stats, STAT_learn_samples);
 	cls = ext_class(pages);
-	old = ld_rlx(&p->policy.touched[kind][cls]);
-	new = ld_rlx(&p->policy.seen[kind][cls]) <= SAMPLE_FIRST ?
-		      (uint32_t)share : (old + (uint32_t)share) / 2;
-	st_rlx(&p->policy.touched[kind][cls], new);
-	if ((old >= threshold[kind]) != ((uint32_t)share >= threshold[kind]) &&
-	    ld_rlx(&p->policy.seen[kind][cls]) > SAMPLE_AGAIN)
-		st_rlx(&p->policy.seen[kind][cls], SAMPLE_AGAIN / 2);
+	learn_share(p, kind, cls, (uint32_t)share,
+		    ld_rlx(&p->policy.seen[kind][cls]) <= SAMPLE_FIRST ? 1 : 2);
+}
+
+/* Pages looked at in a resident region. */
+#define PROBES 8u
+
+void policy_probe(struct fl_pager *p, const char *addr, uint32_t pages)
+{
+	uint32_t used = 0;
+
+	if (likely(pages <= always_pages[ARENA_ANON]) || !p->conf.learn)
+		return;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		size_t page = (size_t)pages * i / PROBES;
+		const uint64_t *w = (const void *)(addr +
+						   (page << FL_PAGE_SHIFT));
+
+		for (unsigned int k = 0; k < 8; k++)
+			if (w[k]) {
+				used++;
+				break;
+			}
+	}
+	learn_share(p, ARENA_ANON, ext_class(pages), used * 256 / PROBES, 8);
 }
 
 void policy_unmap(struct fl_pager *p, void *addr, size_t len)

@@ -288,7 +288,6 @@ int region_unmap(struct fl_pager *p, struct seg *s)
 		return 0;
 	if (n == s->e->npages) {
 		stat_inc(&p->stats, STAT_unmaps);
-		stat_sub(&p->stats, STAT_live_regions, 1);
 	} else {
 		stat_inc(&p->stats, STAT_unmaps_partial);
 	}

@@ -217,8 +217,14 @@ int arena_fork_fill(struct arena *a, size_t opened)
 
 int arena_fork_user(struct arena *a, size_t off, size_t len, bool opened)
 {
-	void *p = view_dup(a, off, len, a->user + off,
-			   opened ? user_prot(a) : PROT_NONE);
+	int prot = opened ? user_prot(a) : PROT_NONE;
+	void *p = view_dup(a, off, len, a->user + off, prot);
 
+	/* At RLIMIT_AS the kernel wants room for the new piece before it takes
+	 * the old one down; nobody else is here to see it gone. */
+	if (ptr_err(p) == -ENOMEM) {
+		sys_munmap(a->user + off, len);
+		p = view_dup(a, off, len, a->user + off, prot);
+	}
 	return is_err(p) ? (int)ptr_err(p) : 0;
 }

@@ -483,6 +483,7 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls)
 			return NULL;
 	}
 	e->epoch = fork_epoch(p->forks);
+	stat_inc(p->stats, STAT_live_regions);
 	stat_add(p->stats, STAT_live_bytes, class_bytes(cls));
 	return e;
 }
@@ -500,6 +501,7 @@ static void push_free(struct ext_pool *p, struct extent *e)
 
 void extent_free(struct ext_pool *p, struct extent *e)
 {
+	stat_sub(p->stats, STAT_live_regions, 1);
 	stat_sub(p->stats, STAT_live_bytes, class_bytes(e->cls));
 	if (fork_must_wait(p->forks, e->epoch) && p->arena.kind == ARENA_FILE) {
 		st_rlx(&e->state, (uint32_t)EXT_FREE);
@@ -519,6 +521,7 @@ void extent_put(struct ext_pool *p, struct extent *e, uint32_t n)
 	/* [MO:ext-state] pairs with take, which moves a claimed extent off its
 	 * stack; one that is still on it must not be pushed again. */
 	if (unlikely(ld_acq(&e->state) == EXT_CLAIMED)) {
+		stat_sub(p->stats, STAT_live_regions, 1);
 		stat_sub(p->stats, STAT_live_bytes, class_bytes(e->cls));
 		return;
 	}
@@ -537,6 +540,7 @@ bool extent_claim(struct ext_pool *p, struct extent *e, uint32_t npages)
 	old = EXT_FREE;
 	/* [MO:ext-state] pairs with take. */
 	if (cas_acq_rel(&e->state, &old, (uint32_t)EXT_CLAIMED)) {
+		stat_inc(p->stats, STAT_live_regions);
 		stat_add(p->stats, STAT_live_bytes, class_bytes(e->cls));
 		return true;
 	}
@@ -683,6 +687,7 @@ static void fork_child_extent(struct ext_pool *p, uint32_t page,
 	lock_init(&e->pte_lock, LOCK_PTE);
 	st_rlx(&e->live, live);
 	if (live) {
+		stat_inc(p->stats, STAT_live_regions);
 		stat_add(p->stats, STAT_live_bytes, class_bytes(cls));
 		st_rlx(&e->state, (uint32_t)EXT_LIVE);
 		e->flags &= (uint8_t)~EXT_COLD;

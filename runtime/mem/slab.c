@@ -56,11 +56,20 @@ struct slab_link {
 
 int slab_init(struct slab *s, const char *name)
 {
+	return slab_init_max(s, name, SLAB_MAX_OBJS);
+}
+
+int slab_init_max(struct slab *s, const char *name, uint32_t max)
+{
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	uint32_t nr = SLAB_MAX_OBJS;
+	uint32_t nr = (max + SLAB_CHUNK - 1) / SLAB_CHUNK * SLAB_CHUNK;
 	char *base, *links;
 
-	for (;; nr /= 2) {
+	if (nr > SLAB_MAX_OBJS)
+		nr = SLAB_MAX_OBJS;
+	for (;; nr = nr / 2 / SLAB_CHUNK * SLAB_CHUNK) {
+		if (nr < SLAB_MIN_OBJS)
+			nr = SLAB_MIN_OBJS;
 		base = sys_mmap(NULL, (size_t)nr << SLAB_OBJ_SHIFT, PROT_NONE,
 				flags, -1, 0);
 		if (!is_err(base))

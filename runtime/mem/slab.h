@@ -52,6 +52,9 @@ struct slab {
 /* Reserve the range. 0 or -ENOMEM. @name must outlive the slab. */
 int slab_init(struct slab *s, const char *name);
 
+/* The same with room for @max objects, or as many as the system allows. */
+int slab_init_max(struct slab *s, const char *name, uint32_t max);
+
 /* Give everything back. No object may be in use any more. */
 void slab_destroy(struct slab *s);
 
