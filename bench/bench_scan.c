@@ -53,7 +53,7 @@ static struct {
 	const struct scan_mode *mode[MAX_LIST];
 	unsigned int n_modes;
 	unsigned int runs, ms;
-	bool counts;
+	bool counts, quick;
 	const char *list, *options;
 	char dir[400];
 	size_t total, most;
@@ -376,8 +376,7 @@ static void quick(void)
 	o.ms = 10;
 	o.total = 2 << 20;
 	o.most = 64;
-	if (!o.n_sizes)
-		parse_sizes("1K,64K,300K");
+	o.quick = true;
 }
 
 static void open_json(const char *path)
@@ -515,7 +514,7 @@ int main(int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	if (!argc && !o.list && !o.n_sizes)
-		parse_sizes(every_size);
+		parse_sizes(o.quick ? "1K,64K,300K" : every_size);
 	if (mkdir(o.dir, 0777) && errno != EEXIST)
 		b_die("%s: %s", o.dir, strerror(errno));
 	head();
