@@ -28,7 +28,7 @@ packages()
 	test)
 		echo libcriterion-dev clang libclang-rt-14-dev
 		echo clang-format-14 shellcheck mandoc
-		echo spin
+		echo libjemalloc2 libtcmalloc-minimal4 spin
 		echo qemu-user-static
 		echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 		echo gcc-s390x-linux-gnu libc6-dev-s390x-cross
