@@ -33,9 +33,9 @@ static inline bool check_one(bool ok, const char *file, int line,
 
 #define RUN(fn)                                                     \
 	do {                                                        \
-		unsigned long before = check_failed;                \
+		unsigned long run_before_ = check_failed;           \
 		fn();                                               \
-		if (check_failed != before)                         \
+		if (check_failed != run_before_)                    \
 			printf("in " #fn "\n");                     \
 	} while (0)
 

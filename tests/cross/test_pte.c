@@ -25,7 +25,7 @@ struct fl_lock;
 #define STR2(x) #x
 #define STR(x) STR2(x)
 
-static struct fl_lock region = FL_LOCK_INIT(LOCK_REGION);
+static struct fl_lock region = FL_LOCK_INIT(LOCK_PTE);
 
 static const enum pte_state np_states[] = {
 	PTE_FILE, PTE_BUSY, PTE_CACHED, PTE_POISON, PTE_KERNEL,
