@@ -8,9 +8,8 @@
  * touches most of it; a reader that looks at one page of a large file must not
  * pay for all. Small regions are always cheaper read whole. For larger ones
  * the pager learns: now and then it hands a mapping to the kernel and, when it
- * is unmapped, looks how many of its pages the program has touched
- * (/proc/self/pagemap of that range). A running mean for each kind and size
- * class decides.
+ * is unmapped, looks how many of its pages the program has touched. A running
+ * mean for each kind and size class decides.
  *
  * Ordering: all words here are estimates, relaxed.
  */
@@ -198,9 +197,29 @@ void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr)
 	}
 }
 
-/* How many pages of a range the program has touched, in 1/256 of all; -1 where
- * the kernel does not tell. */
-static int touched_share(const char *addr, size_t pages)
+/* How many pages of a range has the program touched, in 1/256 of all? -1 where
+ * the kernel does not tell. Of private anonymous memory mincore(2) says it. */
+static int touched_anon(char *addr, size_t pages)
+{
+	unsigned char vec[512];
+	size_t done, n, count = 0;
+
+	for (done = 0; done < pages; done += n) {
+		n = pages - done;
+		if (n > sizeof(vec))
+			n = sizeof(vec);
+		if (sys_mincore(addr + (done << FL_PAGE_SHIFT),
+				n << FL_PAGE_SHIFT, vec) < 0)
+			return -1;
+		for (size_t i = 0; i < n; i++)
+			count += vec[i] & 1;
+	}
+	return (int)(count * 256 / done);
+}
+
+/* Of a file's it tells what is in the page cache; what this process has mapped
+ * is in its pagemap, which a program that has changed its user may not open. */
+static int touched_file(const char *addr, size_t pages)
 {
 	uint64_t buf[64];
 	size_t done = 0, n, count = 0;
@@ -255,9 +274,10 @@ static void learn(struct fl_pager *p, enum arena_kind kind, void *addr,
 
 	if (len > (size_t)EXT_MAX_PAGES << FL_PAGE_SHIFT)
 		return;
-	share = touched_share(addr, pages);
+	share = kind == ARENA_ANON ? touched_anon(addr, pages) :
+				     touched_file(addr, pages);
 	if (share < 0)
-		return;
+		share = 256; /* not told: as without learning */
 	stat_inc(&p->stats, STAT_learn_samples);
 	cls = ext_class(pages);
 	learn_share(p, kind, cls, (uint32_t)share,

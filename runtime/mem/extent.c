@@ -229,13 +229,18 @@ static bool chunks_take(struct ext_pool *p, uint32_t c, uint32_t n,
 	return false;
 }
 
-static bool chunks_open(struct ext_pool *p, uint32_t c, uint32_t n)
+/* Their descriptors: before the chunks have a class, since a child of fork
+ * looks at those of every chunk that has one. */
+static bool descriptors_open(struct ext_pool *p, uint32_t c, uint32_t n)
 {
 	const size_t each = CHUNK_PAGES * sizeof(*p->ext);
 
-	if (sys_mprotect((char *)p->ext + c * each, n * each,
-			 PROT_READ | PROT_WRITE) < 0)
-		return false;
+	return sys_mprotect((char *)p->ext + c * each, n * each,
+			    PROT_READ | PROT_WRITE) == 0;
+}
+
+static bool chunks_open(struct ext_pool *p, uint32_t c, uint32_t n)
+{
 	for (uint32_t i = 0; i < n; i++)
 		if (arena_open_chunk(&p->arena, c + i) < 0)
 			return false;
@@ -266,6 +271,8 @@ static bool fresh_chunk(struct ext_pool *p, unsigned int cls)
 	while ((c = (ld_rlx(&p->next_chunk) + n - 1) & ~(n - 1)) + n <=
 	       ld_rlx(&p->nr_chunks)) {
 		st_rlx(&p->next_chunk, c + n);
+		if (!descriptors_open(p, c, n))
+			break;
 		if (!chunks_take(p, c, n, (uint8_t)(cls + 1)))
 			continue;
 		if (!chunks_open(p, c, n))

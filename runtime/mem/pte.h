@@ -80,20 +80,20 @@ enum pte_state {
 
 /* Types for entries of `bits` bits; pte_mem() converts between a value and the
  * word in memory, either way. */
-#define ARCH_PTE_TYPES(bits, endian)                                \
-	typedef uint##bits##_t pteval_t;                            \
-	typedef struct {                                            \
-		pteval_t v;                                         \
-	} pte_t;                                                    \
-	struct pte_slot {                                           \
-		_Atomic(pteval_t) v;                                \
-	};                                                          \
-	static inline pteval_t pte_mem(pteval_t v)                  \
-	{                                                           \
-		if ((endian) == ARCH_PTE_HOST_ENDIAN)               \
-			return v;                                   \
-		return __builtin_bswap##bits(v);                    \
-	}                                                           \
+#define ARCH_PTE_TYPES(bits, endian)                  \
+	typedef uint##bits##_t pteval_t;              \
+	typedef struct {                              \
+		pteval_t v;                           \
+	} pte_t;                                      \
+	struct pte_slot {                             \
+		_Atomic(pteval_t) v;                  \
+	};                                            \
+	static inline pteval_t pte_mem(pteval_t v)    \
+	{                                             \
+		if ((endian) == ARCH_PTE_HOST_ENDIAN) \
+			return v;                     \
+		return __builtin_bswap##bits(v);      \
+	}                                             \
 	struct pte_slot
 
 #define PTE_STATE_BITS 3
@@ -101,8 +101,8 @@ enum pte_state {
 #define PTE_STATE_MASK ((1u << PTE_STATE_BITS) - 1)
 #define PTE_PAYLOAD_MAX ((1u << PTE_PAYLOAD_BITS) - 1)
 #define PTE_CODE(state, payload)                                       \
-	((pteval_t)((unsigned int)(state) |                            \
-		    (unsigned int)(payload) << PTE_STATE_BITS)         \
+	((pteval_t)((unsigned int)(state) | (unsigned int)(payload)    \
+						    << PTE_STATE_BITS) \
 	 << ARCH_PTE_PFN_SHIFT)
 
 /* Overridable by a test only, which shows what happens without them. */
@@ -123,38 +123,44 @@ static inline void arch_region_unlock(struct fl_lock *region)
 #define ARCH_PTE_SOFT_MASK (ARCH_PTE_SOFT0 | ARCH_PTE_SOFT1)
 
 _Static_assert(ARCH_PTE_PRESENT != 0 &&
-	       (ARCH_PTE_PRESENT & (ARCH_PTE_PRESENT - 1)) == 0,
+		       (ARCH_PTE_PRESENT & (ARCH_PTE_PRESENT - 1)) == 0,
 	       "one bit tells present entries");
 _Static_assert((ARCH_PTE_EMPTY & ~ARCH_PTE_PRESENT) == 0,
 	       "the empty entry differs from zero in the present bit only");
 _Static_assert((ARCH_PTE_RW | ARCH_PTE_RO) != 0 && ARCH_PTE_YOUNG != 0 &&
-	       ARCH_PTE_DIRTY != 0 && ARCH_PTE_SOFT0 != 0 &&
-	       ARCH_PTE_SOFT1 != 0, "no bit is missing");
+		       ARCH_PTE_DIRTY != 0 && ARCH_PTE_SOFT0 != 0 &&
+		       ARCH_PTE_SOFT1 != 0,
+	       "no bit is missing");
 _Static_assert((ARCH_PTE_PRESENT | ARCH_PTE_RW | ARCH_PTE_RO | ARCH_PTE_YOUNG |
 		ARCH_PTE_DIRTY | ARCH_PTE_SOFT0 | ARCH_PTE_SOFT1 |
 		ARCH_PTE_BASE | ARCH_PTE_PFN_MASK) ==
-	       (ARCH_PTE_PRESENT + ARCH_PTE_RW + ARCH_PTE_RO + ARCH_PTE_YOUNG +
-		ARCH_PTE_DIRTY + ARCH_PTE_SOFT0 + ARCH_PTE_SOFT1 +
-		ARCH_PTE_BASE + ARCH_PTE_PFN_MASK), "masks are disjoint");
+		       (ARCH_PTE_PRESENT + ARCH_PTE_RW + ARCH_PTE_RO +
+			ARCH_PTE_YOUNG + ARCH_PTE_DIRTY + ARCH_PTE_SOFT0 +
+			ARCH_PTE_SOFT1 + ARCH_PTE_BASE + ARCH_PTE_PFN_MASK),
+	       "masks are disjoint");
 _Static_assert(((ARCH_PTE_PFN_MASK >> ARCH_PTE_PFN_SHIFT) &
 		((ARCH_PTE_PFN_MASK >> ARCH_PTE_PFN_SHIFT) + 1)) == 0 &&
-	       (ARCH_PTE_PFN_MASK >> ARCH_PTE_PFN_SHIFT) << ARCH_PTE_PFN_SHIFT
-		       == ARCH_PTE_PFN_MASK,
+		       (ARCH_PTE_PFN_MASK >> ARCH_PTE_PFN_SHIFT)
+				       << ARCH_PTE_PFN_SHIFT ==
+			       ARCH_PTE_PFN_MASK,
 	       "the frame number is one run of bits");
-_Static_assert((PTE_CODE(PTE_STATE_MASK, PTE_PAYLOAD_MAX) &
-		~ARCH_PTE_PFN_MASK) == 0 &&
-	       PTE_CODE(PTE_STATE_MASK, PTE_PAYLOAD_MAX) >> ARCH_PTE_PFN_SHIFT
-		       == (PTE_STATE_MASK | PTE_PAYLOAD_MAX << PTE_STATE_BITS),
-	       "state and payload fit the frame-number field");
+_Static_assert(
+	(PTE_CODE(PTE_STATE_MASK, PTE_PAYLOAD_MAX) & ~ARCH_PTE_PFN_MASK) == 0 &&
+		PTE_CODE(PTE_STATE_MASK, PTE_PAYLOAD_MAX) >>
+				ARCH_PTE_PFN_SHIFT ==
+			(PTE_STATE_MASK | PTE_PAYLOAD_MAX << PTE_STATE_BITS),
+	"state and payload fit the frame-number field");
 _Static_assert(PTE_CODE(PTE_NONE, 0) == 0, "none is the zero word");
 _Static_assert(PTE_PAYLOAD_MAX >= FL_MAX_ERRNO, "an errno is a payload");
 _Static_assert(sizeof(struct pte_slot) == sizeof(pteval_t) &&
-	       sizeof(struct pte_slot) << ARCH_PT_INDEX_BITS == FL_PAGE_SIZE,
+		       sizeof(struct pte_slot) << ARCH_PT_INDEX_BITS ==
+			       FL_PAGE_SIZE,
 	       "a table is one page");
-_Static_assert(ARCH_PT_LEVELS * ARCH_PT_INDEX_BITS + FL_PAGE_SHIFT >=
-		       ARCH_PT_VA_BITS &&
-	       (ARCH_PT_LEVELS - 1) * ARCH_PT_INDEX_BITS + FL_PAGE_SHIFT <
-		       ARCH_PT_VA_BITS,
+_Static_assert(FL_PAGE_SHIFT + ARCH_PT_LEVELS * ARCH_PT_INDEX_BITS >=
+			       ARCH_PT_VA_BITS &&
+		       FL_PAGE_SHIFT + (ARCH_PT_LEVELS - 1) *
+					       ARCH_PT_INDEX_BITS <
+			       ARCH_PT_VA_BITS,
 	       "the levels cover the address, none is superfluous");
 _Static_assert(ARCH_HAS_CMPXCHG == 0 || ARCH_HAS_CMPXCHG == 1,
 	       "a capability is 0 or 1");
