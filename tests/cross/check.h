@@ -31,12 +31,12 @@ static inline bool check_one(bool ok, const char *file, int line,
 
 #define CHECK(cond) check_one((cond), __FILE__, __LINE__, #cond)
 
-#define RUN(fn)                                                     \
-	do {                                                        \
-		unsigned long run_before_ = check_failed;           \
-		fn();                                               \
-		if (check_failed != run_before_)                    \
-			printf("in " #fn "\n");                     \
+#define RUN(fn)                                           \
+	do {                                              \
+		unsigned long run_before_ = check_failed; \
+		fn();                                     \
+		if (check_failed != run_before_)          \
+			printf("in " #fn "\n");           \
 	} while (0)
 
 static inline int check_done(const char *name)

@@ -27,7 +27,7 @@
 #define EXPECT_SOFT0 0x200
 #define EXPECT_SOFT1 0x400
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0xffffffffff
 
 #elif defined(CODEC_i386)
@@ -41,7 +41,7 @@
 #define EXPECT_SOFT0 0x200
 #define EXPECT_SOFT1 0x400
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0xfffff
 
 #elif defined(CODEC_i386_pae)
@@ -55,7 +55,7 @@
 #define EXPECT_SOFT0 0x200
 #define EXPECT_SOFT1 0x400
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0xffffffffff
 
 #elif defined(CODEC_aarch64)
@@ -71,7 +71,7 @@
 #define EXPECT_SOFT0 0x0100000000000000
 #define EXPECT_SOFT1 0x0200000000000000
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0xfffffffff
 
 #elif defined(CODEC_riscv64)
@@ -87,7 +87,7 @@
 #define EXPECT_SOFT0 0x100
 #define EXPECT_SOFT1 0x200
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0xfffffffffff
 
 #elif defined(CODEC_ppc64)
@@ -103,7 +103,7 @@
 #define EXPECT_SOFT0 0x800
 #define EXPECT_SOFT1 0x400
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x8000000000000000) == 0)
+#define EXPECT_INVALID(w) (((w)&0x8000000000000000) == 0)
 #define EXPECT_MAX_PFN 0xfffffffffff
 
 #elif defined(CODEC_s390x)
@@ -119,7 +119,7 @@
 #define EXPECT_SOFT0 0x40
 #define EXPECT_SOFT1 0x80
 #define EXPECT_EMPTY 0x400
-#define EXPECT_INVALID(w) (((w) & 0x400) != 0)
+#define EXPECT_INVALID(w) (((w)&0x400) != 0)
 #define EXPECT_MAX_PFN 0xfffffffffffff
 
 #elif defined(CODEC_ia64)
@@ -135,7 +135,7 @@
 #define EXPECT_SOFT0 0x0020000000000000
 #define EXPECT_SOFT1 0x0040000000000000
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN 0x3fffffffff
 
 #elif defined(CODEC_generic)
@@ -149,7 +149,7 @@
 #define EXPECT_SOFT0 0x10
 #define EXPECT_SOFT1 0x20
 #define EXPECT_EMPTY 0
-#define EXPECT_INVALID(w) (((w) & 0x1) == 0)
+#define EXPECT_INVALID(w) (((w)&0x1) == 0)
 #define EXPECT_MAX_PFN (~(uint64_t)0 >> (64 - EXPECT_BITS + 12))
 
 #else

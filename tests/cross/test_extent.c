@@ -74,8 +74,8 @@ static void classes(void)
 		uint32_t pages;
 		unsigned int cls;
 	} row[] = {
-		{ 1, 0 }, { 2, 1 }, { 3, 2 }, { 4, 2 }, { 5, 3 },
-		{ 64, 6 }, { 65, 7 }, { 2048, 11 },
+		{ 1, 0 }, { 2, 1 },  { 3, 2 },  { 4, 2 },
+		{ 5, 3 }, { 64, 6 }, { 65, 7 }, { 2048, 11 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {

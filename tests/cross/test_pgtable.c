@@ -179,9 +179,8 @@ static void *clearer(void *arg)
 		    PTHREAD_BARRIER_SERIAL_THREAD)
 			pt_set_range(&pt, 1000, 200, frame(1000), 1);
 		pthread_barrier_wait(&barrier);
-		atomic_fetch_add(&cleared,
-				 pt_clear_range(&pt, &lock, 1000, 200,
-						PTE_PRESENT, NULL));
+		atomic_fetch_add(&cleared, pt_clear_range(&pt, &lock, 1000, 200,
+							  PTE_PRESENT, NULL));
 	}
 	return NULL;
 }

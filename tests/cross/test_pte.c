@@ -48,8 +48,10 @@ static void words(void)
 	CHECK(sizeof(pteval_t) * 8 == EXPECT_BITS);
 	CHECK(pte_to_hw(r) == (pteval_t)EXPECT_RO);
 	CHECK(pte_to_hw(w) == (pteval_t)EXPECT_RW);
-	CHECK(pte_to_hw(pte_mkyoung(r)) == (pteval_t)(EXPECT_RO | EXPECT_YOUNG));
-	CHECK(pte_to_hw(pte_mkdirty(r)) == (pteval_t)(EXPECT_RO | EXPECT_DIRTY));
+	CHECK(pte_to_hw(pte_mkyoung(r)) ==
+	      (pteval_t)(EXPECT_RO | EXPECT_YOUNG));
+	CHECK(pte_to_hw(pte_mkdirty(r)) ==
+	      (pteval_t)(EXPECT_RO | EXPECT_DIRTY));
 	CHECK(pte_to_hw(pte_mksoft(r, PTE_SOFT0)) ==
 	      (pteval_t)(EXPECT_RO | EXPECT_SOFT0));
 	CHECK(pte_to_hw(pte_mksoft(r, PTE_SOFT1)) ==
@@ -259,7 +261,7 @@ static void entry_lock(void)
 #endif
 
 static struct pte_slot held_slot;
-static _Atomic(unsigned int) op_state;	/* 1 started, 2 finished */
+static _Atomic(unsigned int) op_state; /* 1 started, 2 finished */
 
 static void op_set(void)
 {
@@ -571,9 +573,9 @@ static void *flush_thread(void *arg)
 
 	if ((uintptr_t)arg == 0) {
 		for (unsigned int n = 0; !atomic_load(&stop); n++) {
-			pte_t old = ptep_xchg_flush(
-				&region, &shared, make(TAG | (n % TAG), 0),
-				some_time, NULL);
+			pte_t old = ptep_xchg_flush(&region, &shared,
+						    make(TAG | (n % TAG), 0),
+						    some_time, NULL);
 
 			if (pte_present(old) && pte_pfn(old) < TAG)
 				atomic_store(&last_taken, pte_pfn(old));
