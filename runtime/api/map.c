@@ -247,8 +247,6 @@ void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 	if (unlikely(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&
 	    pager_touches(p, addr, len))
 		return region_map_over(p, addr, len, prot, flags, fd, off);
-	if (flags & MAP_FIXED)
-		policy_unmap(p, addr, len);
 	ret = kernel_map(p, addr, len, prot, flags, fd, off);
 	if (unlikely(sample) && !is_err(ret))
 		policy_sample_begin(p, how == TAKE_ANON ? ARENA_ANON :

@@ -151,36 +151,37 @@ static const uint32_t threshold[NR_ARENAS] = {
 };
 
 /*
- * The first mappings of a class are observed, and some later ones. For files
- * one in SAMPLE_EVERY: observing costs little there. A large anonymous mapping
- * that is observed costs many faults, so those are observed at the powers of
- * two of their number; what the resident ones are used for is seen without, by
- * policy_probe. A sample that contradicts the decision starts over.
+ * The first mappings of a class are observed, and one in SAMPLE_EVERY of the
+ * later ones: observing costs little. Not so for anonymous regions while they
+ * are served here: a large one in the kernel's hands costs many faults, and
+ * policy_probe sees what the resident ones are used for.
  */
 #define SAMPLE_FIRST 2u
 #define SAMPLE_EVERY 64u
 
-static bool sample_due(enum arena_kind kind, uint32_t seen)
+static bool sample_due(enum arena_kind kind, uint32_t seen, bool eager)
 {
 	if (seen < SAMPLE_FIRST)
 		return true;
-	if (kind == ARENA_FILE)
-		return seen % SAMPLE_EVERY == 0;
-	return seen >= SAMPLE_EVERY && (seen & (seen - 1)) == 0;
+	return seen % SAMPLE_EVERY == 0 && !(kind == ARENA_ANON && eager);
 }
 
 bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
 		  bool *sample)
 {
 	unsigned int cls = ext_class(pages);
+	uint32_t seen;
+	bool eager;
 
 	if (likely(pages <= always_pages[kind]) || !p->conf.learn)
 		return true;
-	if (sample_due(kind, add_rlx(&p->policy.seen[kind][cls], 1u))) {
+	seen = add_rlx(&p->policy.seen[kind][cls], 1u);
+	eager = ld_rlx(&p->policy.touched[kind][cls]) >= threshold[kind];
+	if (sample_due(kind, seen, eager)) {
 		*sample = true;
 		return false;
 	}
-	return ld_rlx(&p->policy.touched[kind][cls]) >= threshold[kind];
+	return eager;
 }
 
 void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr)
@@ -248,8 +249,7 @@ static int touched_file(const char *addr, size_t pages)
 	return done ? (int)(count * 256 / done) : -1;
 }
 
-/* Takes a share into the mean, with weight 1/@weight; a change of the decision
- * brings the next samples near. */
+/* Takes a share into the mean, with weight 1/@weight. */
 static void learn_share(struct fl_pager *p, enum arena_kind kind,
 			unsigned int cls, uint32_t share, uint32_t weight)
 {
@@ -260,9 +260,6 @@ static void learn_share(struct fl_pager *p, enum arena_kind kind,
 	new = share > old ? old + (share - old + weight - 1) / weight :
 			    old - (old - share + weight - 1) / weight;
 	st_rlx(mean, new);
-	if ((old >= threshold[kind]) != (new >= threshold[kind]) &&
-	    ld_rlx(&p->policy.seen[kind][cls]) > SAMPLE_EVERY)
-		st_rlx(&p->policy.seen[kind][cls], SAMPLE_EVERY / 2);
 }
 
 static void learn(struct fl_pager *p, enum arena_kind kind, void *addr,

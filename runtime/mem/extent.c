@@ -482,6 +482,12 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls)
 		if (!istack_empty(&p->quarantine))
 			pool_release_quarantine(p);
 		e = steal(p, cls);
+		/* One size larger, with its frames, rather than new frames. */
+		if (!e && cls + 1 < EXT_NR_CLASSES) {
+			e = take(p, &shard_here(p)->hot[cls + 1]);
+			if (!e)
+				e = steal(p, cls + 1);
+		}
 		if (!e)
 			e = warm(p, cls);
 		if (!e)
@@ -491,7 +497,7 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls)
 	}
 	e->epoch = fork_epoch(p->forks);
 	stat_inc(p->stats, STAT_live_regions);
-	stat_add(p->stats, STAT_live_bytes, class_bytes(cls));
+	stat_add(p->stats, STAT_live_bytes, class_bytes(e->cls));
 	return e;
 }
 
