@@ -69,7 +69,7 @@ sound()
 	printf '/* %s */\nSTAT(maps, "x")\n' "$spdx" |
 		put runtime/base/stat.def
 	# shellcheck disable=SC2016
-	printf '<!-- %s -->\n\n| `pair` | x |\n' "$spdx" | put docs/ordering.md
+	printf '<!-- %s -->\n\n| `pair` | `m` | `n` | x |\n' "$spdx" | put docs/ordering.md
 	# shellcheck disable=SC2016
 	printf '<!-- %s -->\n\n| `mem` | 4K | x |\n`m()` `runtime/mem/m.c`\n' \
 		"$spdx" | put docs/config.md
@@ -183,6 +183,10 @@ faulty layers "ISA macro outside arch/"
 
 edit runtime/mem/m.c 's|\[MO:pair\]||'
 faulty order "ordered atomic without a tag above it"
+edit runtime/mem/m.c 's|return ld_acq(p)|return 0|'
+faulty order "tag pair has 1 site(s), a pair has two"
+# shellcheck disable=SC2016
+edit docs/ordering.md 's/`n`/`m`/'
 edit runtime/mem/m.c 's|return ld_acq(p)|return 0|'
 faulty order "tag pair has 1 site(s), a pair has two"
 edit docs/ordering.md '/pair/d'
