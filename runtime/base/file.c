@@ -5,14 +5,18 @@
 #include "base/sys.h"
 #include "base/ban.h"
 
+#define FILE_RETRIES 16
+
 long file_read_fd(int fd, char *buf, size_t size)
 {
+	unsigned int retries = 0;
 	size_t n = 0;
 	long r;
 
 	while (n + 1 < size) {
 		r = sys_read(fd, buf + n, size - 1 - n);
-		if (r == -EINTR)
+		/* Bounded: a seccomp filter may answer so every time. */
+		if (r == -EINTR && retries++ < FILE_RETRIES)
 			continue;
 		if (r < 0)
 			return r;

@@ -9,6 +9,7 @@
 #include "base/ban.h"
 
 #define LOG_LINE_MAX 512
+#define LOG_RETRIES 16
 
 _Atomic(uint32_t) log_level_now = FL_LOG_WARN;
 
@@ -199,10 +200,13 @@ size_t log_fmt(char *buf, size_t size, const char *fmt, ...)
 
 static void emit(const char *line, size_t n)
 {
+	unsigned int retries = 0;
+
 	while (n) {
 		long w = sys_write(STDERR_FILENO, line, n);
 
-		if (w == -EINTR)
+		/* Bounded: a seccomp filter may answer so every time. */
+		if (w == -EINTR && retries++ < LOG_RETRIES)
 			continue;
 		if (w <= 0)
 			return;
