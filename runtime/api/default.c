@@ -59,16 +59,26 @@ static bool identify(int fd, uint64_t *ino, uint32_t dev[4])
 	return true;
 }
 
+/* Far above the numbers a program expects for its own files; none where
+ * RLIMIT_NOFILE leaves no such room. */
 static void keep_stderr(void)
 {
-	static const long from[] = { 512, 64, 3 };
-	long fd = -1;
+	long fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 512);
 
-	/* As high as RLIMIT_NOFILE lets it be. */
-	for (unsigned int i = 0; i < ARRAY_SIZE(from) && fd < 0; i++)
-		fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, from[i]);
-	if (fd >= 0 && identify((int)fd, &summary.ino, summary.dev))
+	if (fd < 0)
+		fd = sys_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 64);
+	if (identify(STDERR_FILENO, &summary.ino, summary.dev))
 		summary.fd = (int)fd;
+}
+
+/* Does @fd still refer to what standard error was at start? */
+static bool is_kept(int fd)
+{
+	uint32_t dev[4];
+	uint64_t ino;
+
+	return summary.ino && identify(fd, &ino, dev) && ino == summary.ino &&
+	       !__builtin_memcmp(dev, summary.dev, sizeof(dev));
 }
 
 static bool open_default(void)
@@ -165,8 +175,6 @@ static unsigned long long sum(enum stat_id id)
 static void say_summary(void)
 {
 	char mapped[32], resident[32], line[256];
-	uint32_t dev[4];
-	uint64_t ino;
 	size_t n;
 
 	say_size(mapped, sizeof(mapped), sum(STAT_map_bytes));
@@ -178,10 +186,10 @@ static void say_summary(void)
 		    sys_getpid(), sum(STAT_maps_file), sum(STAT_maps_anon),
 		    mapped, sum(STAT_maps_kernel), sum(STAT_demotions),
 		    resident);
-	if (summary.fd >= 0 && identify(summary.fd, &ino, dev) &&
-	    ino == summary.ino &&
-	    !__builtin_memcmp(dev, summary.dev, sizeof(dev)))
+	if (summary.fd >= 0 && is_kept(summary.fd))
 		sys_write(summary.fd, line, n);
+	else if (is_kept(STDERR_FILENO))
+		sys_write(STDERR_FILENO, line, n);
 }
 
 __attribute__((destructor)) static void default_fini(void)

@@ -87,25 +87,36 @@ static void probe_preload(struct finding *f)
 		finding(f, PROBE_BAD, "%.130s is missing", path);
 }
 
-static void probe_memfd(struct finding *f)
+/* File regions live in shared memory that is mapped twice: read-only for the
+ * program, writable for the pager. */
+static void probe_views(struct finding *f)
 {
-	int fd = memfd_create("faultline-doctor", MFD_CLOEXEC);
-	struct rlimit lim;
-	char text[32];
+	char *one = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char *two;
 
-	if (fd < 0) {
-		finding(f, PROBE_BAD, "memfd_create: %s", strerror(errno));
+	if (one == MAP_FAILED) {
+		finding(f, PROBE_BAD, "no shared memory: %s", strerror(errno));
 		return;
 	}
-	close(fd);
-	getrlimit(RLIMIT_FSIZE, &lim);
-	if (lim.rlim_cur == RLIM_INFINITY) {
-		finding(f, PROBE_OK, "memory files can be made");
-		return;
+	two = mremap(one, 0, 4096, MREMAP_MAYMOVE);
+	if (two == MAP_FAILED) {
+		finding(f, PROBE_BAD,
+			"shared memory cannot be mapped twice: %s",
+			strerror(errno));
+	} else {
+		*(volatile char *)one = 'x';
+		if (*(volatile char *)two == 'x')
+			finding(f, PROBE_OK,
+				"shared memory can be mapped "
+				"twice");
+		else
+			finding(f, PROBE_BAD,
+				"two mappings of shared memory "
+				"differ");
+		munmap(two, 4096);
 	}
-	human(text, sizeof(text), lim.rlim_cur);
-	finding(f, PROBE_NOTE,
-		"RLIMIT_FSIZE (ulimit -f) caps memory files at %s", text);
+	munmap(one, 4096);
 }
 
 static void probe_space(struct finding *f)
@@ -360,9 +371,15 @@ static void probe_stat_dir(struct finding *f)
 {
 	char path[128];
 	int fd = stat_dir(getenv("XDG_RUNTIME_DIR"), true, path, sizeof(path));
+	struct rlimit lim;
 
-	if (fd >= 0) {
+	getrlimit(RLIMIT_FSIZE, &lim);
+	if (fd >= 0)
 		close(fd);
+	if (fd >= 0 && lim.rlim_cur < 8192) {
+		finding(f, PROBE_NOTE, "none: RLIMIT_FSIZE (ulimit -f) is %llu",
+			(unsigned long long)lim.rlim_cur);
+	} else if (fd >= 0) {
 		finding(f, PROBE_OK, "in %s", path);
 	} else {
 		finding(f, PROBE_NOTE, "no directory for them: %s",
@@ -374,7 +391,7 @@ const struct probe probes[] = {
 	{ "page size", probe_page_size },
 	{ "libc", probe_libc },
 	{ "preload library", probe_preload },
-	{ "memfd", probe_memfd },
+	{ "two views", probe_views },
 	{ "address space", probe_space },
 	{ "overcommit", probe_overcommit },
 	{ "memory budget", probe_budget },

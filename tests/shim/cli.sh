@@ -218,6 +218,15 @@ says 'watch=often'
 want 125 "$fl" stat --watch=1
 says 'needs a process number'
 
+# Limits: the program runs as before.
+want 0 sh -c 'ulimit -f 4; exec "$@"' x "$fl" run --summary -- "$hold" 5
+says '5 file and'
+want 0 sh -c 'ulimit -n 5; exec "$@"' x "$fl" run --summary -- "$hold" 5
+says '5 file and'
+want 0 sh -c 'ulimit -v 1000000; exec "$@"' x "$fl" run --summary -- "$hold" 5
+says '5 file and'
+want 0 sh -c 'ulimit -v 20000; exec "$@"' x "$fl" run -- "$hold" 5
+
 # The rest.
 want 0 "$fl" --version
 grep -qE '^faultline [0-9]+\.[0-9]+\.[0-9]+$' "$tmp/out" || bad "version"
@@ -228,7 +237,7 @@ for opt in mem high low resident_max anon_max shared summary profile; do
 	grep -q -- "--$opt" "$tmp/out" || bad "help lacks --$opt"
 done
 want 0 "$fl" doctor
-for what in 'page size' memfd 'memory budget' rseq membarrier userfaultfd \
+for what in 'page size' 'two views' 'memory budget' rseq membarrier userfaultfd \
 	cachestat io_uring seccomp 'huge pages' 'guard pages' overcommit; do
 	grep -qE "^(ok|note) +$what " "$tmp/out" || bad "doctor lacks $what"
 done
