@@ -119,14 +119,17 @@ static void same_answer(struct fl_pager *p, const struct request *r)
 
 Test(mmap, answers_are_the_kernels)
 {
-	static const size_t lens[] = { 0, 1, 4096, 9999, 1 << 20,
-				       (size_t)1 << 48, SIZE_MAX };
-	static const off_t offs[] = { 0, 4096, 1, 16384, -4096,
-				      0x7ffffffffffff000 };
+	static const size_t lens[] = { 0,       1,       4096,
+				       9999,    1 << 20, (size_t)1 << 48,
+				       SIZE_MAX };
+	static const off_t offs[] = { 0,     4096,  1,
+				      16384, -4096, 0x7ffffffffffff000 };
 	static const int prots[] = { PROT_NONE, PROT_READ, RW, PROT_EXEC | 1 };
-	static const int flags[] = { 0, MAP_PRIVATE, MAP_SHARED,
-				     MAP_SHARED_VALIDATE | 0x40000000, ANON,
-				     MAP_ANONYMOUS };
+	static const int flags[] = {
+		0,          MAP_PRIVATE,
+		MAP_SHARED, MAP_SHARED_VALIDATE | 0x40000000,
+		ANON,       MAP_ANONYMOUS
+	};
 	struct fl_pager *p = opened(NULL);
 
 	make_fds();
@@ -134,12 +137,13 @@ Test(mmap, answers_are_the_kernels)
 		for (size_t o = 0; o < COUNT(offs); o++)
 			for (size_t pr = 0; pr < COUNT(prots); pr++)
 				for (size_t f = 0; f < COUNT(flags); f++)
-					for (size_t d = 0; d < COUNT(fds); d++) {
-						struct request r = {
-							lens[l], prots[pr],
-							flags[f], fds[d],
-							offs[o]
-						};
+					for (size_t d = 0; d < COUNT(fds);
+					     d++) {
+						struct request r = { lens[l],
+								     prots[pr],
+								     flags[f],
+								     fds[d],
+								     offs[o] };
 
 						same_answer(p, &r);
 					}
@@ -148,7 +152,7 @@ Test(mmap, answers_are_the_kernels)
 
 Test(map_file, bytes)
 {
-	static const size_t sizes[] = { 1,	4095,	4096,	 4097,
+	static const size_t sizes[] = { 1,      4095,   4096,   4097,
 					100000, 262144, 262145, 3000000 };
 	struct fl_pager *p = opened(NULL);
 
@@ -185,8 +189,8 @@ Test(map_file, parts_and_errors)
 	cr_expect_eq(FL_PTR_ERR(fl_pager_map_file(p, fd, 1, 100)), -EINVAL);
 	cr_expect_eq(FL_PTR_ERR(fl_pager_map_file(p, fd, -4096, 100)), -EINVAL);
 	cr_expect_eq(FL_PTR_ERR(fl_pager_map_file(p, -1, 0, 100)), -EBADF);
-	cr_expect_eq(FL_PTR_ERR(fl_pager_map_file(
-			     p, file_of(100, O_WRONLY), 0, 100)),
+	cr_expect_eq(FL_PTR_ERR(fl_pager_map_file(p, file_of(100, O_WRONLY), 0,
+						  100)),
 		     -EACCES);
 	cr_expect_eq(errno, 2999);
 	cr_expect_eq(fl_pager_close(p), 0);
@@ -218,8 +222,8 @@ Test(find, kinds)
 	int fd = file_of(50000, O_RDONLY), here = 0;
 	unsigned char *a = fl_pager_mmap(p, NULL, 5 * PAGE, RW, ANON, -1, 0);
 	unsigned char *f = fl_pager_map_file(p, fd, 0, 50000);
-	unsigned char *k = fl_pager_mmap(p, NULL, 50000, PROT_READ, MAP_SHARED,
-					 fd, 0);
+	unsigned char *k =
+		fl_pager_mmap(p, NULL, 50000, PROT_READ, MAP_SHARED, fd, 0);
 
 	cr_expect_eq(fl_find(p, a), 1);
 	cr_expect_eq(fl_find(p, a + 5 * PAGE - 1), 1);

@@ -77,11 +77,25 @@ static bool all(const unsigned char *p, int c, size_t len)
 Test(open, bad_options)
 {
 	static const char *const bad[] = {
-		"no_such_option=1", "mem",	  "mem=",     "mem=x",
-		"mem=8Q",	    "mem=-1",	  "high=0",   "high=101",
-		"high=ninety",	    "low=101",	  "learn=3", "hardened=2",
-		"hardened=maybe",   "shared=yes", "=1",	      "mem=8M,high=0",
-		"resident_max=1G",  "anon_max=1T", "mem=99999999999999999999",
+		"no_such_option=1",
+		"mem",
+		"mem=",
+		"mem=x",
+		"mem=8Q",
+		"mem=-1",
+		"high=0",
+		"high=101",
+		"high=ninety",
+		"low=101",
+		"learn=3",
+		"hardened=2",
+		"hardened=maybe",
+		"shared=yes",
+		"=1",
+		"mem=8M,high=0",
+		"resident_max=1G",
+		"anon_max=1T",
+		"mem=99999999999999999999",
 	};
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
@@ -95,9 +109,15 @@ Test(open, bad_options)
 Test(open, good_options)
 {
 	static const char *const good[] = {
-		NULL,	      "",	     "mem=64M",	     "mem=1G,high=80",
-		"hardened=1", "hardened=no", "shared=snapshot,mem=32M",
-		"resident_max=0,anon_max=0", "low=0,high=100",
+		NULL,
+		"",
+		"mem=64M",
+		"mem=1G,high=80",
+		"hardened=1",
+		"hardened=no",
+		"shared=snapshot,mem=32M",
+		"resident_max=0,anon_max=0",
+		"low=0,high=100",
 	};
 
 	for (size_t i = 0; i < COUNT(good); i++)
@@ -153,8 +173,9 @@ Test(open, close_is_refused_while_regions_live)
 
 Test(conf, get)
 {
-	static const char *const names[] = { "mem",	 "high",   "low",
-					     "hardened", "shared", "anon_max",
+	static const char *const names[] = { "mem",         "high",
+					     "low",         "hardened",
+					     "shared",      "anon_max",
 					     "resident_max" };
 	struct fl_pager *p = opened("mem=48M,high=77,hardened=1"), *q;
 	char buf[64], again[64], option[160];

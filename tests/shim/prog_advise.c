@@ -15,16 +15,34 @@ static const struct {
 	const char *name;
 	int val;
 } advices[] = {
-	{ "NORMAL", 0 },      { "RANDOM", 1 },	    { "SEQUENTIAL", 2 },
-	{ "WILLNEED", 3 },    { "DONTNEED", 4 },    { "5", 5 },
-	{ "FREE", 8 },	      { "REMOVE", 9 },	    { "DONTFORK", 10 },
-	{ "DOFORK", 11 },     { "MERGEABLE", 12 },  { "UNMERGEABLE", 13 },
-	{ "HUGEPAGE", 14 },   { "NOHUGEPAGE", 15 }, { "DONTDUMP", 16 },
-	{ "DODUMP", 17 },     { "WIPEONFORK", 18 }, { "KEEPONFORK", 19 },
-	{ "COLD", 20 },	      { "PAGEOUT", 21 },    { "POPULATE_READ", 22 },
-	{ "POPULATE_WRITE", 23 }, { "DONTNEED_LOCKED", 24 },
-	{ "GUARD_INSTALL", 102 }, { "GUARD_REMOVE", 103 },
-	{ "26", 26 },	      { "99", 99 },	    { "-1", -1 },
+	{ "NORMAL", 0 },
+	{ "RANDOM", 1 },
+	{ "SEQUENTIAL", 2 },
+	{ "WILLNEED", 3 },
+	{ "DONTNEED", 4 },
+	{ "5", 5 },
+	{ "FREE", 8 },
+	{ "REMOVE", 9 },
+	{ "DONTFORK", 10 },
+	{ "DOFORK", 11 },
+	{ "MERGEABLE", 12 },
+	{ "UNMERGEABLE", 13 },
+	{ "HUGEPAGE", 14 },
+	{ "NOHUGEPAGE", 15 },
+	{ "DONTDUMP", 16 },
+	{ "DODUMP", 17 },
+	{ "WIPEONFORK", 18 },
+	{ "KEEPONFORK", 19 },
+	{ "COLD", 20 },
+	{ "PAGEOUT", 21 },
+	{ "POPULATE_READ", 22 },
+	{ "POPULATE_WRITE", 23 },
+	{ "DONTNEED_LOCKED", 24 },
+	{ "GUARD_INSTALL", 102 },
+	{ "GUARD_REMOVE", 103 },
+	{ "26", 26 },
+	{ "99", 99 },
+	{ "-1", -1 },
 };
 
 static unsigned char *region(int kind)
@@ -37,7 +55,8 @@ static unsigned char *region(int kind)
 	else if (kind == 1)
 		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE, fd, 0);
 	else
-		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
 	if (p == MAP_FAILED)
 		give_up("mmap");
 	if (kind == 1)

@@ -68,8 +68,8 @@ static void churn(void)
 static void big(void)
 {
 	static const size_t sizes[] = {
-		1u << 20, (1u << 20) + 1, 2u << 20, 4u << 20, (4u << 20) + 4096,
-		8u << 20, (8u << 20) + 1, 16u << 20,
+		1u << 20,          (1u << 20) + 1, 2u << 20,       4u << 20,
+		(4u << 20) + 4096, 8u << 20,       (8u << 20) + 1, 16u << 20,
 	};
 
 	for (int round = 0; round < 3; round++)

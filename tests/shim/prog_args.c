@@ -61,17 +61,30 @@ static const struct named all_flags[] = {
 };
 
 static const struct named prots[] = {
-	{ "---", PROT_NONE },	  { "r--", PROT_READ },
-	{ "-w-", PROT_WRITE },	  { "rw-", PROT_READ | PROT_WRITE },
-	{ "--x", PROT_EXEC },	  { "r-x", PROT_READ | PROT_EXEC },
+	{ "---", PROT_NONE },
+	{ "r--", PROT_READ },
+	{ "-w-", PROT_WRITE },
+	{ "rw-", PROT_READ | PROT_WRITE },
+	{ "--x", PROT_EXEC },
+	{ "r-x", PROT_READ | PROT_EXEC },
 	{ "rwx", PROT_READ | PROT_WRITE | PROT_EXEC },
-	{ "r+sem", PROT_READ | 8 }, { "r+growsdown", PROT_READ | 0x01000000 },
+	{ "r+sem", PROT_READ | 8 },
+	{ "r+growsdown", PROT_READ | 0x01000000 },
 	{ "r+high", PROT_READ | 0x40000000 },
 };
 
 static const size_t lens[] = {
-	0, 1, 4095, 4096, 4097, FILE_SIZE, 12288, 65536, (size_t)1 << 48,
-	SIZE_MAX - 4095, SIZE_MAX,
+	0,
+	1,
+	4095,
+	4096,
+	4097,
+	FILE_SIZE,
+	12288,
+	65536,
+	(size_t)1 << 48,
+	SIZE_MAX - 4095,
+	SIZE_MAX,
 };
 
 static const off_t offs[] = {
@@ -119,7 +132,7 @@ static int right(const unsigned char *p, const struct named *fd, int flags,
 	have = (size_t)(FILE_SIZE - off);
 	page = (len + PAGE - 1) & ~(PAGE - 1);
 	if (have > page)
-		have = page;	/* the file goes on to the page's end */
+		have = page; /* the file goes on to the page's end */
 	if (p[0] != byte_of(1, (size_t)off) ||
 	    p[have - 1] != byte_of(1, (size_t)off + have - 1))
 		return 0;
@@ -180,8 +193,8 @@ static void make_fds(void)
 	add_fd("/proc/self/status", open("/proc/self/status", O_RDONLY));
 	add_fd("/proc/self/mem", open("/proc/self/mem", O_RDONLY));
 	add_fd("/proc/version", open("/proc/version", O_RDONLY));
-	add_fd("/sys", open("/sys/kernel/mm/transparent_hugepage/enabled",
-			    O_RDONLY));
+	add_fd("/sys",
+	       open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY));
 	add_fd("/dev/zero", open("/dev/zero", O_RDONLY));
 	add_fd("/dev/null", open("/dev/null", O_RDONLY));
 	fd = memfd_create("args", 0);

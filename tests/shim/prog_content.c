@@ -7,9 +7,9 @@
 #include "support/see.h"
 
 static const size_t sizes[] = {
-	1, 511, 4095, 4096, 4097, 8191, 8192, 8193, 12288, 65535, 65536, 65537,
-	131071, 131072, 131073, 262143, 262144, 262145, 1048575, 1048576,
-	1048577,
+	1,      511,    4095,   4096,   4097,    8191,    8192,
+	8193,   12288,  65535,  65536,  65537,   131071,  131072,
+	131073, 262143, 262144, 262145, 1048575, 1048576, 1048577,
 };
 
 static size_t up(size_t n)
@@ -36,7 +36,8 @@ static void read_only(int fd, size_t size, size_t off, size_t len, int flags)
 	errno_mark();
 	p = mmap(NULL, len, PROT_READ, flags, fd, (off_t)off);
 	if (p == MAP_FAILED || !errno_kept()) {
-		say("ro size %zu off %zu len %zu: %s", size, off, len, res_p(p));
+		say("ro size %zu off %zu len %zu: %s", size, off, len,
+		    res_p(p));
 		return;
 	}
 	check_bytes("ro", p, size, off, len);
@@ -54,9 +55,11 @@ static void private_writes(int fd, size_t size, size_t off, size_t len)
 	unsigned char back[64];
 	unsigned char *p;
 
-	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, (off_t)off);
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd,
+		 (off_t)off);
 	if (p == MAP_FAILED) {
-		say("rw size %zu off %zu len %zu: %s", size, off, len, res_p(p));
+		say("rw size %zu off %zu len %zu: %s", size, off, len,
+		    res_p(p));
 		return;
 	}
 	check_bytes("rw", p, size, off, len);
@@ -93,7 +96,8 @@ static void no_leaks(void)
 		int fd = temp_file((unsigned int)size, size, O_RDONLY);
 		unsigned char *a, *b;
 
-		a = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+		a = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd,
+			 0);
 		b = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (a == MAP_FAILED || b == MAP_FAILED)
 			give_up("mmap");
@@ -151,8 +155,8 @@ static void position(void)
 int main(void)
 {
 	static const size_t parts[][2] = {
-		{ 0, 1 },      { 0, 100 },     { 0, 4096 },    { 0, 4097 },
-		{ 4096, 1 },   { 4096, 4096 }, { 8192, 5000 }, { 61440, 4095 },
+		{ 0, 1 },    { 0, 100 },     { 0, 4096 },    { 0, 4097 },
+		{ 4096, 1 }, { 4096, 4096 }, { 8192, 5000 }, { 61440, 4095 },
 	};
 
 	see_faults();

@@ -50,8 +50,9 @@ static void preinit(int argc, char **argv, char **envp)
 	unmap("preinit", 1);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const at_preinit)(
-	int, char **, char **) = preinit;
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const at_preinit)(int, char **,
+						      char **) = preinit;
 
 __attribute__((constructor(101))) static void first_constructor(void)
 {

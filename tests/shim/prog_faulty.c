@@ -36,8 +36,7 @@ static int filter(const int *calls, int err)
 						      (unsigned int)calls[i], 0,
 						      1);
 		f[n++] = (struct sock_filter)BPF_STMT(
-			BPF_RET | BPF_K,
-			SECCOMP_RET_ERRNO | (unsigned int)err);
+			BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned int)err);
 	}
 	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
 					      SECCOMP_RET_ALLOW);
@@ -86,21 +85,23 @@ static const struct set {
 	const char *name;
 	int calls[MAX_CALLS / 2];
 } sets[] = {
-	{ "reads", { __NR_read, __NR_pread64, __NR_readv, __NR_preadv,
-		     __NR_preadv2, __NR_io_uring_setup, __NR_io_uring_enter,
-		     END } },
+	{ "reads",
+	  { __NR_read, __NR_pread64, __NR_readv, __NR_preadv, __NR_preadv2,
+	    __NR_io_uring_setup, __NR_io_uring_enter, END } },
 	{ "pread64", { __NR_pread64, END } },
 	{ "stat", { __NR_fstat, __NR_newfstatat, __NR_statx, END } },
 	{ "statfs", { __NR_fstatfs, __NR_statfs, END } },
 	{ "fcntl", { __NR_fcntl, END } },
 	{ "cachestat", { __NR_cachestat, __NR_mincore, END } },
 	{ "madvise", { __NR_process_madvise, END } },
-	{ "cpus", { __NR_getcpu, __NR_sched_getaffinity, __NR_membarrier,
-		    __NR_rseq, END } },
-	{ "memfd", { __NR_memfd_create, __NR_userfaultfd, __NR_ftruncate,
-		     __NR_fallocate, END } },
-	{ "ids", { __NR_getpid, __NR_gettid, __NR_prctl, __NR_clock_gettime,
-		   END } },
+	{ "cpus",
+	  { __NR_getcpu, __NR_sched_getaffinity, __NR_membarrier, __NR_rseq,
+	    END } },
+	{ "memfd",
+	  { __NR_memfd_create, __NR_userfaultfd, __NR_ftruncate, __NR_fallocate,
+	    END } },
+	{ "ids",
+	  { __NR_getpid, __NR_gettid, __NR_prctl, __NR_clock_gettime, END } },
 	{ "opens", { __NR_open, __NR_openat, __NR_openat2, END } },
 };
 

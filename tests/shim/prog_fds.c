@@ -46,7 +46,8 @@ static int rounds(void)
 			return 11;
 		if (check())
 			return 12;
-		if (mprotect(f, PAGE, PROT_NONE) || mprotect(f, PAGE, PROT_READ))
+		if (mprotect(f, PAGE, PROT_NONE) ||
+		    mprotect(f, PAGE, PROT_READ))
 			return 13;
 		if (madvise(a, PAGE, MADV_DONTNEED) || not_all(a, 0, PAGE) >= 0)
 			return 14;

@@ -154,8 +154,8 @@ static void then_recycle(int anon)
 
 static void reservation(void)
 {
-	unsigned char *p = mmap(NULL, N * PAGE, PROT_NONE,
-				PANON | MAP_NORESERVE, -1, 0);
+	unsigned char *p =
+		mmap(NULL, N * PAGE, PROT_NONE, PANON | MAP_NORESERVE, -1, 0);
 
 	say("in a reservation");
 	put("anon", p, 0, 4, RW, PANON | MAP_FIXED, -1);

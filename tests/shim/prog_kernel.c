@@ -30,9 +30,9 @@ static unsigned char *map(int prot, int anon)
 	return p;
 }
 
-#define SAY_N(call) \
-	do { \
-		long n_ = (long)(call); \
+#define SAY_N(call)                                                       \
+	do {                                                              \
+		long n_ = (long)(call);                                   \
 		say("%s: %ld %s", #call, n_, n_ < 0 ? ename(errno) : ""); \
 	} while (0)
 

@@ -25,7 +25,8 @@ static unsigned char *region(int kind)
 	else if (kind == 1)
 		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE, fd, 0);
 	else
-		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
 	if (p == MAP_FAILED)
 		give_up("mmap");
 	if (kind == 2)
@@ -105,8 +106,8 @@ static void grow(int kind)
 	p = region(kind);
 	q = mremap(p, N * PAGE, 10 * PAGE, 0);
 	r = q == MAP_FAILED ? p : q;
-	say("  in place or not at all %d, bytes %ld",
-	    q == p || errno == ENOMEM, differs(r, 1, 0, N * PAGE));
+	say("  in place or not at all %d, bytes %ld", q == p || errno == ENOMEM,
+	    differs(r, 1, 0, N * PAGE));
 	SAY_I(munmap(p, (q == p ? 10 : N) * PAGE));
 }
 

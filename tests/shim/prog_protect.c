@@ -19,7 +19,8 @@ static unsigned char *region(int kind)
 	else if (kind == 1)
 		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE, fd, 0);
 	else
-		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
 	if (p == MAP_FAILED)
 		give_up("mmap");
 	if (kind == 2)
@@ -220,7 +221,8 @@ static void often(void)
 		wrong += mprotect(p + 3 * PAGE, 2 * PAGE, PROT_NONE) != 0;
 		wrong += differs(q, 1, 0, N * PAGE) >= 0;
 		wrong += differs(p, 1, 0, 3 * PAGE) >= 0;
-		wrong += strcmp(try_read(p + 3 * PAGE), "SIGSEGV/ACCERR+0") != 0;
+		wrong += strcmp(try_read(p + 3 * PAGE), "SIGSEGV/ACCERR+0") !=
+			 0;
 		munmap(p, N * PAGE);
 		wrong += differs(q, 1, 0, N * PAGE) >= 0;
 		munmap(q, N * PAGE);

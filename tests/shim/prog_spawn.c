@@ -126,7 +126,8 @@ static void daemonised(int noclose)
 		check("  in the daemon");
 		map();
 		check("  mapped by the daemon");
-		say("  system in the daemon: %d", WEXITSTATUS(system("exit 4")));
+		say("  system in the daemon: %d",
+		    WEXITSTATUS(system("exit 4")));
 		_exit(0);
 	}
 	close(out[1]);

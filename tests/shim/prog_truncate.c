@@ -44,8 +44,8 @@ static void cutter(void)
 
 static volatile unsigned long page_wrong;
 
-__attribute__((noinline)) static void
-read_page(const volatile unsigned char *p, size_t page)
+__attribute__((noinline)) static void read_page(const volatile unsigned char *p,
+						size_t page)
 {
 	for (size_t i = page; i < page + PAGE; i++) {
 		unsigned char c = p[i];
@@ -121,7 +121,8 @@ static void in_turn(void)
 		say("size %zu: %s first %s, second %s, third %s", n, res_p(p),
 		    try_read(p), try_read(p + PAGE), try_read(p + 2 * PAGE));
 		if (n)
-			say("  bytes %ld", differs(p, 1, 0, n < PAGE ? n : PAGE));
+			say("  bytes %ld",
+			    differs(p, 1, 0, n < PAGE ? n : PAGE));
 		munmap(p, 12288);
 	}
 	/* Written through another descriptor just before: never stale. */

@@ -9,7 +9,13 @@
 #define N 12
 #define RW (PROT_READ | PROT_WRITE)
 
-enum kind { FILE_RO, FILE_RW, FILE_SHARED, ANON, NR_KINDS };
+enum kind {
+	FILE_RO,
+	FILE_RW,
+	FILE_SHARED,
+	ANON,
+	NR_KINDS
+};
 
 static const char *const kind_name[] = { "file", "private", "shared", "anon" };
 static int fd;
@@ -30,7 +36,8 @@ static unsigned char *make(enum kind kind)
 		p = mmap(NULL, N * PAGE, PROT_READ, MAP_SHARED, fd, 0);
 		break;
 	default:
-		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, N * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
 		if (p != MAP_FAILED)
 			fill_as(p, 1, 0, N * PAGE);
 	}
@@ -75,7 +82,8 @@ static void parts(enum kind kind)
 		{ "single pages", { { 0, 1 }, { 11, 1 }, { 5, 1 }, { 7, 1 } } },
 		{ "overlaps", { { 2, 3 }, { 3, 3 }, { 1, 2 }, { 5, 7 } } },
 		{ "same twice", { { 2, 3 }, { 2, 3 }, { 0, N }, { 0, N } } },
-		{ "to the last page", { { 0, 5 }, { 6, 6 }, { 5, 1 }, { 5, 1 } } },
+		{ "to the last page",
+		  { { 0, 5 }, { 6, 6 }, { 5, 1 }, { 5, 1 } } },
 	};
 
 	for (size_t i = 0; i < COUNT(plans); i++) {
@@ -144,7 +152,9 @@ static void mixture(enum kind kind)
  */
 static void neighbours(enum kind kind)
 {
-	enum { M = 64 };
+	enum {
+		M = 64
+	};
 	unsigned char *p[M];
 	int wrong = 0;
 

@@ -31,18 +31,28 @@
 #define RW (PROT_READ | PROT_WRITE)
 
 /* What a page of a region holds. */
-enum page_is { GONE, FILE_BYTES, WORDS, ZERO };
+enum page_is {
+	GONE,
+	FILE_BYTES,
+	WORDS,
+	ZERO
+};
 
-enum kind { FILE_RO, FILE_RW, ANON, NR_KINDS };
+enum kind {
+	FILE_RO,
+	FILE_RW,
+	ANON,
+	NR_KINDS
+};
 
 struct region {
 	unsigned char *p;
-	size_t len;		/* bytes asked for */
+	size_t len; /* bytes asked for */
 	size_t pages;
 	enum kind kind;
 	unsigned int file;
 	size_t off;
-	uint64_t id;		/* of WORDS pages */
+	uint64_t id; /* of WORDS pages */
 	unsigned char is[MAX_PAGES];
 };
 
@@ -415,9 +425,10 @@ static void *work(void *arg)
 
 static int make_files(void)
 {
-	static const size_t len[] = { 1,     100,   4095,   4096,   4097,  9000,
-				      20000, 65535, 65536,  65537,  100000,
-				      262143, 262144, 262145, 700000, 1500000 };
+	static const size_t len[] = { 1,      100,    4095,   4096,
+				      4097,   9000,   20000,  65535,
+				      65536,  65537,  100000, 262143,
+				      262144, 262145, 700000, 1500000 };
 	char *buf = malloc(2000000);
 
 	for (unsigned int i = 0; i < NR_FILES; i++) {

@@ -97,7 +97,7 @@ SEE unsigned char byte_of(unsigned int id, size_t off)
 
 	x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
 	x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9u;
-	return (unsigned char)((x >> 56) | 1);	/* never zero */
+	return (unsigned char)((x >> 56) | 1); /* never zero */
 }
 
 SEE uint64_t sum_of(const volatile void *p, size_t len)
@@ -223,7 +223,7 @@ SEE void see_faults(void)
 
 SEE const char *fault_name(void)
 {
-	static char bufs[4][64];	/* as many to a line */
+	static char bufs[4][64]; /* as many to a line */
 	static unsigned int next;
 	char *buf = bufs[next++ % 4];
 	const char *sig = see_last.sig == SIGSEGV ? "SIGSEGV" : "SIGBUS";
@@ -280,7 +280,8 @@ SEE const char *layout(const void *p, size_t pages)
 		char *at = (char *)(uintptr_t)p + i * PAGE;
 
 		buf[i] = mincore(at, PAGE, &vec) == 0 ? '#' :
-			 errno == ENOMEM	     ? '.' : '!';
+			 errno == ENOMEM              ? '.' :
+							'!';
 	}
 	buf[pages] = 0;
 	return buf;
