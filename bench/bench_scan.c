@@ -41,6 +41,8 @@ static const char usage[] =
 	"  --ms=N           least time of one run in milliseconds (100)\n"
 	"  --options=STR    options of the pager, \"name=value,...\"\n"
 	"  --json=FILE      write JSON lines to FILE\n"
+	"  --held           open every file once, beforehand: times mapping, reading\n"
+	"                   and giving back alone\n"
 	"  --no-counts      leave out the counting pass\n"
 	"  --quick          3 runs of 10 ms, little data: does it work?\n";
 
@@ -53,7 +55,7 @@ static struct {
 	const struct scan_mode *mode[MAX_LIST];
 	unsigned int n_modes;
 	unsigned int runs, ms;
-	bool counts, quick;
+	bool counts, quick, held;
 	const char *list, *options;
 	char dir[400];
 	size_t total, most;
@@ -220,6 +222,8 @@ static void do_set(struct scan_set *set)
 
 	if (!set->n)
 		b_die("%s: no readable file", set->name);
+	if (o.held)
+		set_hold(set);
 	for (i = 0; i < o.n_threads; i++) {
 		struct scan_crew *crew;
 
@@ -343,6 +347,7 @@ enum {
 	O_MS,
 	O_OPTIONS,
 	O_JSON,
+	O_HELD,
 	O_NOCOUNTS,
 	O_QUICK,
 	O_HELP
@@ -362,6 +367,7 @@ static const struct option longopts[] = {
 	{ "ms", 1, NULL, O_MS },
 	{ "options", 1, NULL, O_OPTIONS },
 	{ "json", 1, NULL, O_JSON },
+	{ "held", 0, NULL, O_HELD },
 	{ "no-counts", 0, NULL, O_NOCOUNTS },
 	{ "quick", 0, NULL, O_QUICK },
 	{ "help", 0, NULL, O_HELP },
@@ -427,6 +433,9 @@ static void one_option(int opt, char *arg)
 		break;
 	case O_JSON:
 		open_json(arg);
+		break;
+	case O_HELD:
+		o.held = true;
 		break;
 	case O_NOCOUNTS:
 		o.counts = false;

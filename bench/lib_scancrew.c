@@ -73,12 +73,14 @@ static void check(struct worker *w, const struct scan_job *job,
 static void one_file(struct worker *w, const struct scan_job *job,
 		     struct scan_file *f)
 {
-	struct stat st;
-	int fd, err = 0;
+	struct stat st = { .st_size = (off_t)f->size };
+	int fd = f->fd, err = 0;
 
-	fd = open(f->path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st))
-		b_die("%s: %s", f->path, strerror(errno));
+	if (fd < 0) {
+		fd = open(f->path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || fstat(fd, &st))
+			b_die("%s: %s", f->path, strerror(errno));
+	}
 	w->ctx.sum = 0;
 	w->ctx.dirty_tail = false;
 	if (st.st_size > 0)
@@ -88,7 +90,8 @@ static void one_file(struct worker *w, const struct scan_job *job,
 		      strerror(-err));
 	if (job->touch == TOUCH_VERIFY)
 		check(w, job, f);
-	close(fd);
+	if (f->fd < 0)
+		close(fd);
 }
 
 static void spread(struct worker *w)

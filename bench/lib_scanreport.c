@@ -87,8 +87,9 @@ void report_text(FILE *f, const struct scan_table *t)
 	const struct scan_set *s = t->set;
 	unsigned int i;
 
-	fprintf(f, "\n%s: %zu files, %.1f MiB, %s, %u thread%s, %u runs\n",
-		s->name, s->n, (double)s->bytes / 1048576,
+	fprintf(f, "\n%s: %zu files%s, %.1f MiB, %s, %u thread%s, %u runs\n",
+		s->name, s->n, s->held ? " held open" : "",
+		(double)s->bytes / 1048576,
 		t->touch == TOUCH_ONE ? "first page touched" :
 					"every byte touched",
 		t->threads, t->threads == 1 ? "" : "s", t->reps);
@@ -119,6 +120,7 @@ static void json_line(FILE *f, const struct scan_table *t,
 		(unsigned long long)s->bytes);
 	fprintf(f, ",\"touch\":\"%s\",\"threads\":%u,\"mode\":\"%s\"",
 		touch_name(t->touch), t->threads, l->mode->name);
+	fprintf(f, ",\"held\":%s", s->held ? "true" : "false");
 	fprintf(f, ",\"runs\":%u,\"passes\":%u", t->reps, l->passes);
 	json_stat(f, "us", w);
 	fprintf(f, ",\"us_mad\":%.4f", w.mad);

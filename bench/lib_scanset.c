@@ -30,6 +30,7 @@ static void set_add(struct scan_set *s, const char *path, size_t size)
 	f->path = need(strdup(path));
 	f->size = size;
 	f->sum = 0;
+	f->fd = -1;
 	s->bytes += size;
 	if (size > s->largest)
 		s->largest = size;
@@ -202,12 +203,28 @@ void set_make(struct scan_set *s, const char *dir, size_t each, uint64_t total,
 		b_die("out of memory");
 }
 
+void set_hold(struct scan_set *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++) {
+		s->file[i].fd = open(s->file[i].path, O_RDONLY | O_CLOEXEC);
+		if (s->file[i].fd < 0)
+			b_die("--held: %s: %s", s->file[i].path,
+			      strerror(errno));
+	}
+	s->held = true;
+}
+
 void set_free(struct scan_set *s)
 {
 	size_t i;
 
-	for (i = 0; i < s->n; i++)
+	for (i = 0; i < s->n; i++) {
+		if (s->file[i].fd >= 0)
+			close(s->file[i].fd);
 		free(s->file[i].path);
+	}
 	free(s->file);
 	free(s->name);
 	memset(s, 0, sizeof(*s));

@@ -19,6 +19,7 @@ struct scan_file {
 	char *path;
 	size_t size;
 	uint64_t sum; /* of the bytes, from the reference mode */
+	int fd;       /* held open for the whole bench, or -1 */
 };
 
 struct scan_set {
@@ -28,12 +29,14 @@ struct scan_set {
 	size_t each; /* bytes of every file; 0 for a mixed set */
 	uint64_t bytes;
 	size_t largest;
+	bool held; /* every file is held open */
 };
 
 void set_add_path(struct scan_set *s, const char *path);
 void set_add_list(struct scan_set *s, const char *list);
 void set_make(struct scan_set *s, const char *dir, size_t each, uint64_t total,
 	      size_t most);
+void set_hold(struct scan_set *s); /* opens every file, once */
 void set_remove_files(void); /* those of set_make() */
 void set_free(struct scan_set *s);
 

@@ -3,6 +3,9 @@
  * cpu_arch.h - what spinning code tells the CPU. An ISA folder with nothing
  * better has no file of this name and gets this one by include path.
  *
+ * ARCH_USER_BITS may be defined where user addresses are narrower than the
+ * 48 bits (of a 64-bit target) or the whole word that are assumed.
+ *
  * The bodies are guarded by the compiler's target because the conformance test
  * compiles every codec on the host.
  */

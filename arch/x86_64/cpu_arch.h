@@ -3,6 +3,10 @@
 #ifndef FL_ARCH_CPU_ARCH_H
 #define FL_ARCH_CPU_ARCH_H
 
+/* User addresses are below 2^47, unless a program asks for more with a hint
+ * (five-level paging), which the arenas never do. */
+#define ARCH_USER_BITS 47
+
 /* PAUSE: Intel SDM vol. 2B. */
 static inline void cpu_relax(void)
 {

@@ -181,9 +181,10 @@ int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
 	struct seg s;
 	long ret;
 
-	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	if (!range_valid(addr, page_align_up(len)) ||
 	    likely(!pager_touches(p, addr, (size_t)(end - pos))))
 		return (int)sys_madvise(addr, len, advice);
+	pager_settle(p);
 	if (likely(is_hint(advice)) &&
 	    likely(hint_fast(p, addr, (size_t)(end - pos)))) {
 		stat_inc(&p->stats, STAT_advised);
@@ -233,9 +234,10 @@ int fl_pager_mincore(struct fl_pager *p, void *addr, size_t len,
 	struct seg s;
 	long ret;
 
-	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	if (!range_valid(addr, page_align_up(len)) ||
 	    !pager_touches(p, addr, (size_t)(end - pos)))
 		return (int)sys_mincore(addr, len, vec);
+	pager_settle(p);
 	for (; pos < end; pos += s.len) {
 		seg_get(p, pos, end, &s);
 		if (s.kind == SEG_NONE)
@@ -260,9 +262,10 @@ int fl_pager_msync(struct fl_pager *p, void *addr, size_t len, int flags)
 	struct seg s;
 	long ret = 0;
 
-	if (!page_aligned((uintptr_t)addr) || end <= pos ||
+	if (!range_valid(addr, page_align_up(len)) ||
 	    !pager_touches(p, addr, (size_t)(end - pos)))
 		return (int)sys_msync(addr, len, flags);
+	pager_settle(p);
 	ret = sys_msync(addr, 0, flags); /* the flags alone */
 	if (ret < 0)
 		return (int)ret;
@@ -349,6 +352,7 @@ static int change_range(struct fl_pager *p, void *addr, size_t len,
 	struct seg s;
 	long ret;
 
+	pager_settle(p);
 	while (pos < end) {
 		seg_get(p, pos, end, &s);
 		ret = change_piece(p, &s, c);
@@ -365,8 +369,7 @@ int fl_pager_mprotect(struct fl_pager *p, void *addr, size_t len, int prot)
 	struct change c = { do_mprotect, (unsigned int)prot, true };
 	size_t rounded = page_align_up(len);
 
-	if (!page_aligned((uintptr_t)addr) || rounded == 0 ||
-	    (uintptr_t)addr + rounded < (uintptr_t)addr ||
+	if (!range_valid(addr, rounded) ||
 	    prot & ~(PROT_READ | PROT_WRITE | PROT_EXEC) ||
 	    !pager_touches(p, addr, rounded))
 		return (int)sys_mprotect(addr, len, prot);
@@ -381,7 +384,7 @@ static int lock_range(struct fl_pager *p, const void *addr, size_t len,
 	size_t rounded = page_align_up(len + ((uintptr_t)addr - a));
 	struct seg all = { .addr = (char *)(uintptr_t)addr, .len = len };
 
-	if (rounded == 0 || a + rounded < a ||
+	if (!range_valid((void *)a, rounded) ||
 	    !pager_touches(p, (void *)a, rounded))
 		return (int)c->call(&all, c->arg);
 	return change_range(p, (void *)a, rounded, c);

@@ -7,7 +7,9 @@
  * preparation, which waits for nobody. The child is alone: it takes the shadow
  * page table as the truth, gives the file arena frames of its own with the
  * bytes of every live page, rebuilds the stacks of free extents, and reports.
- * The anonymous arena needs no copy: the kernel does it page by page.
+ * The anonymous arena needs no copy: the kernel does it page by page. Where no
+ * page of the file arena lives, all of this waits until the child first needs
+ * the pager (pager_settle): most children exec before that.
  *
  * The three handlers are registered once and serve every pager. pthread_atfork
  * does not say whether the fork failed; errno does: prepare zeroes it, and
@@ -100,6 +102,8 @@ static int view_turn(struct fl_pager *p, size_t from, size_t to, bool opened)
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
 	struct view_walk w = { p, from, opened, 0 };
 
+	if (!opened && ld_rlx(&pool->foreign) == 0)
+		from = to; /* nothing to look for */
 	for (size_t c = from / CHUNK_PAGES; c < to / CHUNK_PAGES; c++) {
 		if (ld_rlx(&pool->chunk_class[c]) != CHUNK_FOREIGN) {
 			if (opened)
@@ -157,12 +161,12 @@ static int settle_run(void *arg, size_t idx, size_t n, enum pte_state state)
 	return 0;
 }
 
-static bool fork_child_pager(struct fl_pager *p)
+/* Rebuilds the pager in the child. */
+static bool take_over(struct fl_pager *p)
 {
 	uint32_t anon = ld_rlx(&p->pool[ARENA_ANON].next_chunk);
 	int ret;
 
-	stat_fork_child(&p->stats);
 	/* Counted anew below. */
 	stat_sub(&p->stats, STAT_live_regions,
 		 stat_sum(&p->stats, STAT_live_regions));
@@ -171,7 +175,6 @@ static bool fork_child_pager(struct fl_pager *p)
 	stat_sub(&p->stats, STAT_resident_bytes,
 		 stat_sum(&p->stats, STAT_resident_bytes));
 	st_rlx(&p->budget.resident, (uint64_t)0);
-	*(volatile uint32_t *)(uintptr_t)p->cookie = 1;
 	slab_fork_child(&p->slab);
 	for (int k = 0; k < NR_ARENAS; k++) {
 		pt_fork_child(&p->pt[k]);
@@ -184,13 +187,47 @@ static bool fork_child_pager(struct fl_pager *p)
 			    "its own (error %d): it maps with the kernel",
 			    -ret);
 		p->usable = false;
+		p->adopt = false;
 		return false;
 	}
 	pt_for_each(&p->pt[ARENA_ANON], 0, (size_t)anon * CHUNK_PAGES,
 		    settle_run, p);
 	pool_fork_child(&p->pool[ARENA_FILE], live_pages, p, true);
 	pool_fork_child(&p->pool[ARENA_ANON], live_pages, p, false);
+	p->adopt = false;
+	/* [MO:cookie] the pager, to pager_mine and pager_settle. */
+	st_rel(p->cookie, 1u);
 	return true;
+}
+
+void pager_adopt(struct fl_pager *p)
+{
+	lock_take(&p->adopt_lock);
+	if (p->adopt)
+		take_over(p);
+	lock_drop(&p->adopt_lock);
+}
+
+static int is_live(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	(void)arg;
+	(void)idx;
+	(void)n;
+	return state == PTE_PRESENT || state == PTE_BUSY;
+}
+
+/* At once if there are pages to copy, else when the child first maps. */
+static bool fork_child_pager(struct fl_pager *p)
+{
+	size_t chunks = ld_rlx(&p->pool[ARENA_FILE].next_chunk);
+
+	stat_fork_child(&p->stats);
+	lock_init(&p->adopt_lock, LOCK_ADOPT);
+	p->adopt = p->usable;
+	if (!p->usable || !pt_for_each(&p->pt[ARENA_FILE], 0,
+				       chunks * CHUNK_PAGES, is_live, NULL))
+		return true;
+	return take_over(p);
 }
 
 static void atfork_prepare(void)
@@ -252,13 +289,15 @@ static int ledger_get(void)
 
 static int cookie_make(struct fl_pager *p)
 {
-	uint32_t *c = sys_mmap(NULL, FL_PAGE_SIZE, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	_Atomic(uint32_t) *c = sys_mmap(NULL, FL_PAGE_SIZE,
+					PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (is_err(c))
-		return (int)ptr_err(c);
-	*c = 1;
-	sys_madvise(c, FL_PAGE_SIZE, MADV_WIPEONFORK);
+	if (is_err((void *)c))
+		return (int)ptr_err((void *)c);
+	st_rlx(c, 1u);
+	lock_init(&p->adopt_lock, LOCK_ADOPT);
+	sys_madvise((void *)c, FL_PAGE_SIZE, MADV_WIPEONFORK);
 	p->cookie = c;
 	return 0;
 }
@@ -351,7 +390,7 @@ out_slab:
 out_stat:
 	stat_destroy(&p->stats);
 out_cookie:
-	sys_munmap((void *)(uintptr_t)p->cookie, FL_PAGE_SIZE);
+	sys_munmap((void *)p->cookie, FL_PAGE_SIZE);
 	return ret;
 }
 
@@ -361,7 +400,7 @@ void pager_destroy(struct fl_pager *p)
 	pool_unmake(p, ARENA_FILE);
 	slab_destroy(&p->slab);
 	stat_destroy(&p->stats);
-	sys_munmap((void *)(uintptr_t)p->cookie, FL_PAGE_SIZE);
+	sys_munmap((void *)p->cookie, FL_PAGE_SIZE);
 }
 
 int pager_enlist(struct fl_pager *p)
@@ -483,6 +522,7 @@ long fl_shrink(struct fl_pager *p)
 {
 	size_t bytes = 0;
 
+	pager_settle(p);
 	for (int k = 0; k < NR_ARENAS; k++)
 		bytes += pool_shrink(&p->pool[k]);
 	return (long)bytes;
@@ -492,6 +532,7 @@ long fl_trim(struct fl_pager *p)
 {
 	uint64_t bytes;
 
+	pager_settle(p);
 	if (!pager_mine(p))
 		return 0;
 	bytes = trim_pools(p, 1000);

@@ -239,6 +239,7 @@ void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 	bool sample = false;
 	void *ret;
 
+	pager_settle(p);
 	if (likely(how != TAKE_NOT) && pager_mine(p)) {
 		ret = map_here(p, how, len, prot, flags, fd, off, &sample);
 		if (likely(ret))
@@ -262,6 +263,7 @@ void *fl_pager_map_file(struct fl_pager *p, int fd, off_t off, size_t len)
 
 	if (len == 0 || off < 0 || !page_aligned((uintptr_t)off))
 		return err_ptr(-EINVAL);
+	pager_settle(p);
 	if (likely(len <= p->conf.resident_max) && pager_mine(p) &&
 	    policy_eager(p, ARENA_FILE,
 			 (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT),
@@ -338,9 +340,9 @@ int fl_pager_munmap(struct fl_pager *p, void *addr, size_t len)
 {
 	size_t rounded = page_align_up(len);
 
-	if (unlikely(!page_aligned((uintptr_t)addr)) || unlikely(rounded == 0) ||
-	    unlikely((uintptr_t)addr + rounded < (uintptr_t)addr))
+	if (unlikely(!range_valid(addr, rounded)))
 		return (int)sys_munmap(addr, len);
+	pager_settle(p);
 	for (int k = 0; k < NR_ARENAS; k++) {
 		const struct arena *a = &p->pool[k].arena;
 

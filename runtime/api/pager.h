@@ -19,6 +19,7 @@
 #include "mem/fork.h"
 #include "mem/pgtable.h"
 #include "mem/slab.h"
+#include "cpu_arch.h"
 
 #define FL_MAX_PAGERS 16
 
@@ -43,9 +44,10 @@ struct fl_pager {
 	struct ext_pool pool[NR_ARENAS];
 	struct pgtable pt[NR_ARENAS];
 	struct conf conf;
-	/* 0 in a child that no fork handler has seen (MADV_WIPEONFORK): such a
-	 * child shares frames with its parent and must not fill any. */
-	const volatile uint32_t *cookie;
+	/* 0 in a child of fork until it has taken the pager over
+	 * (MADV_WIPEONFORK): it shares frames with its parent and must not
+	 * fill any. See pager_settle. */
+	_Atomic(uint32_t) *cookie;
 	struct stats stats;
 	struct ext_budget budget;
 	struct policy policy;
@@ -54,6 +56,8 @@ struct fl_pager {
 	_Atomic(uint64_t) last_hard_trim;
 	bool publish; /* offer the counters when the first region is served */
 	bool usable;  /* false in a child that could not take its copy */
+	bool adopt;   /* a child that has yet to take over; adopt_lock */
+	struct fl_lock adopt_lock; /* LOCK_ADOPT */
 };
 
 /* init.c */
@@ -67,9 +71,25 @@ void pager_delist(struct fl_pager *p);
 /* Idle memory goes back when there is too much of it; @hard: all of it. */
 uint64_t pager_trim(struct fl_pager *p, bool hard);
 
+/* May this process fill frames? */
 static inline bool pager_mine(const struct fl_pager *p)
 {
-	return likely(*p->cookie != 0) && likely(p->usable);
+	/* [MO:cookie] pairs with pager_adopt: the pager is rebuilt. */
+	return likely(ld_acq(p->cookie) != 0) && likely(p->usable);
+}
+
+/*
+ * A child of fork takes the pager over when it first needs it: most children
+ * exec and never do. Every entry that changes a region or the stacks comes by
+ * here first. (A child no handler has seen never takes over.)
+ */
+FL_COLD void pager_adopt(struct fl_pager *p);
+
+static inline void pager_settle(struct fl_pager *p)
+{
+	/* [MO:cookie] pairs with pager_adopt: the pager is rebuilt. */
+	if (unlikely(ld_acq(p->cookie) == 0))
+		pager_adopt(p);
 }
 
 /* policy.c */
@@ -125,6 +145,22 @@ struct seg {
 
 /* The piece that starts at @addr, not past @end. */
 void seg_get(struct fl_pager *p, char *addr, char *end, struct seg *s);
+
+/* No address of a program is higher. Ranges that reach beyond go to the kernel
+ * as they are, which refuses them whole. */
+#ifndef ARCH_USER_BITS
+#define ARCH_USER_BITS (sizeof(size_t) == 8 ? 48 : 32)
+#endif
+#define USER_MAX (SIZE_MAX >> (8 * sizeof(size_t) - ARCH_USER_BITS))
+
+/* Aligned, not empty, and within what a program can have? @len is rounded. */
+static inline bool range_valid(const void *addr, size_t len)
+{
+	uintptr_t a = (uintptr_t)addr;
+
+	return page_aligned(a) && len != 0 && a <= USER_MAX &&
+	       len <= USER_MAX - a;
+}
 
 /* Does any of the range lie in an arena? */
 bool pager_touches(const struct fl_pager *p, const void *addr, size_t len);

@@ -406,7 +406,7 @@ void *region_map_over(struct fl_pager *p, void *addr, size_t len, int prot,
 {
 	void *ret;
 
-	if (!page_aligned((uintptr_t)addr) || page_align_up(len) == 0)
+	if (!range_valid(addr, page_align_up(len)))
 		return kernel_map(p, addr, len, prot, flags, fd, off);
 	if (flags & MAP_FIXED_NOREPLACE) {
 		if (occupied(p, addr, len))

@@ -20,9 +20,6 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* No user address is higher: what is longer is EINVAL, not ENOMEM. */
-#define ADDRESS_MAX (SIZE_MAX / 2 >> (sizeof(size_t) == 8 ? 16 : 0))
-
 struct remap {
 	char *addr;
 	size_t old_len; /* page multiples */
@@ -48,7 +45,7 @@ static int remap_check(const struct remap *r)
 	    (!(r->flags & MREMAP_MAYMOVE) || r->old_len != r->new_len))
 		return -EINVAL;
 	if (!page_aligned((uintptr_t)r->addr) || r->new_len == 0 ||
-	    r->new_len > ADDRESS_MAX)
+	    r->new_len > USER_MAX)
 		return -EINVAL;
 	if (r->flags & MREMAP_FIXED &&
 	    (!page_aligned((uintptr_t)r->new_addr) ||
@@ -239,7 +236,8 @@ void *fl_pager_mremap(struct fl_pager *p, void *addr, size_t old_len,
 	struct seg s;
 	int ret;
 
-	if (!pager_touches(p, addr, span)) {
+	pager_settle(p);
+	if (!range_valid(addr, span) || !pager_touches(p, addr, span)) {
 		if (flags & MREMAP_FIXED &&
 		    pager_touches(p, new_addr, r.new_len) &&
 		    remap_check(&r) == 0)

@@ -19,6 +19,7 @@
 enum lock_rank {
 	LOCK_NONE,
 	LOCK_FORK,   /* one fork at a time; held from prepare to parent/child */
+	LOCK_ADOPT,  /* a child of fork rebuilds a pager */
 	LOCK_PAGER,  /* list of open pagers; open and close */
 	LOCK_TRIM,   /* one trimmer at a time per pager */
 	LOCK_REGION, /* demotion, claims and restores of one extent */

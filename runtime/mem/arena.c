@@ -36,11 +36,7 @@ static void *reserve(struct arena *a, void *at, size_t size)
 			view_flags[a->kind] | (at ? MAP_FIXED : 0), -1, 0);
 }
 
-/*
- * The same frames as the fill view's at @off, at @at (NULL: anywhere). A
- * duplicate has the flags of its source: what makes the fill view different is
- * undone, or the pieces of the user view would not merge.
- */
+/* The same frames as the fill view's at @off, at @at (NULL: anywhere). */
 static void *view_dup(struct arena *a, size_t off, size_t len, void *at,
 		      int prot)
 {
@@ -50,9 +46,7 @@ static void *view_dup(struct arena *a, size_t off, size_t len, void *at,
 
 	if (is_err(p))
 		return p;
-	ret = sys_madvise(p, len, MADV_DODUMP);
-	if (ret == 0)
-		ret = sys_mprotect(p, len, prot);
+	ret = sys_mprotect(p, len, prot);
 	return ret < 0 ? err_ptr(ret) : p;
 }
 
@@ -62,13 +56,16 @@ static int init_file(struct arena *a, size_t size)
 
 	if (is_err(fill))
 		return (int)ptr_err(fill);
+	/* Not into core dumps, as file mappings by default: the dumper would
+	 * give every page of a shared mapping a frame. Both views, so that
+	 * their pieces merge. */
+	sys_madvise(fill, size, MADV_DONTDUMP);
 	a->fill = fill;
 	user = view_dup(a, 0, size, NULL, PROT_NONE);
 	if (is_err(user)) {
 		sys_munmap(fill, size);
 		return (int)ptr_err(user);
 	}
-	sys_madvise(fill, size, MADV_DONTDUMP);
 	a->user = user;
 	return 0;
 }

@@ -208,7 +208,10 @@ static bool chunk_take(struct ext_pool *p, uint32_t c, uint8_t mark)
 
 bool pool_claim_chunk(struct ext_pool *p, uint32_t chunk)
 {
-	return chunk_take(p, chunk, CHUNK_FOREIGN);
+	if (!chunk_take(p, chunk, CHUNK_FOREIGN))
+		return false;
+	add_rlx(&p->foreign, 1u);
+	return true;
 }
 
 /* Chunks @c ... @c+n-1 for an extent that needs several: all or none. */

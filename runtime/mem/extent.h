@@ -85,6 +85,7 @@ struct ext_pool {
 	struct extent *ext;        /* opened along with the chunks */
 	size_t ext_bytes;
 	uint32_t nr_classes;       /* length of chunk_class */
+	_Atomic(uint32_t) foreign; /* relaxed: chunks the program has claimed */
 	struct ext_shard *shards;
 	uint32_t shard_mask;
 	_Atomic(uint32_t) nr_chunks; /* relaxed: falls once, in pool_shrink */
