@@ -30,10 +30,20 @@ static int user_prot(const struct arena *a)
 	return a->kind == ARENA_FILE ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
+/*
+ * Not in core dumps: the dumper would give every page of a shared mapping a
+ * frame, and write every hole of a private one. The anonymous arena comes back
+ * into them chunk by chunk; the file arena stays out, as file mappings do by
+ * default, and both its views alike, so that their pieces merge.
+ */
 static void *reserve(struct arena *a, void *at, size_t size)
 {
-	return sys_mmap(at, size, PROT_NONE,
-			view_flags[a->kind] | (at ? MAP_FIXED : 0), -1, 0);
+	void *p = sys_mmap(at, size, PROT_NONE,
+			   view_flags[a->kind] | (at ? MAP_FIXED : 0), -1, 0);
+
+	if (!is_err(p))
+		sys_madvise(p, size, MADV_DONTDUMP);
+	return p;
 }
 
 /* The same frames as the fill view's at @off, at @at (NULL: anywhere). */
@@ -56,10 +66,6 @@ static int init_file(struct arena *a, size_t size)
 
 	if (is_err(fill))
 		return (int)ptr_err(fill);
-	/* Not into core dumps, as file mappings by default: the dumper would
-	 * give every page of a shared mapping a frame. Both views, so that
-	 * their pieces merge. */
-	sys_madvise(fill, size, MADV_DONTDUMP);
 	a->fill = fill;
 	user = view_dup(a, 0, size, NULL, PROT_NONE);
 	if (is_err(user)) {
@@ -124,9 +130,11 @@ int arena_open_chunk(struct arena *a, uint32_t chunk)
 	long ret;
 
 	ret = sys_mprotect(a->user + off, CHUNK_SIZE, user_prot(a));
-	if (ret == 0 && a->fill != a->user)
+	if (ret == 0 && a->kind == ARENA_FILE)
 		ret = sys_mprotect(a->fill + off, CHUNK_SIZE,
 				   PROT_READ | PROT_WRITE);
+	else if (ret == 0)
+		ret = sys_madvise(a->user + off, CHUNK_SIZE, MADV_DODUMP);
 	return (int)ret;
 }
 
@@ -206,7 +214,6 @@ int arena_fork_fill(struct arena *a, size_t opened)
 
 	if (is_err(p))
 		return (int)ptr_err(p);
-	sys_madvise(a->fill, arena_size(a), MADV_DONTDUMP);
 	if (opened == 0)
 		return 0;
 	return (int)sys_mprotect(a->fill, opened, PROT_READ | PROT_WRITE);

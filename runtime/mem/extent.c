@@ -84,8 +84,12 @@ static uint32_t nr_shards(void)
 
 static void *table_map(size_t bytes, int prot)
 {
-	return sys_mmap(NULL, page_align_up(bytes), prot,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = sys_mmap(NULL, page_align_up(bytes), prot,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (!is_err(p))
+		sys_madvise(p, page_align_up(bytes), MADV_DONTDUMP);
+	return p;
 }
 
 static void table_unmap(void *p, size_t bytes)

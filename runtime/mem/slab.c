@@ -84,6 +84,8 @@ int slab_init_max(struct slab *s, const char *name, uint32_t max)
 		return -ENOMEM;
 	}
 
+	/* Mostly reserved, and no program's: not in its core dumps. */
+	sys_madvise(base, (size_t)nr << SLAB_OBJ_SHIFT, MADV_DONTDUMP);
 	/* A name in /proc/PID/maps, where the kernel knows about it. */
 	sys_call5(__NR_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, base,
 		  (size_t)nr << SLAB_OBJ_SHIFT, name);
