@@ -7,6 +7,7 @@
 #   make bench    build, and print the table of measured results
 #   make install  into $(DESTDIR)$(prefix)
 #   make format   clang-format over the C sources
+#   make tidy     clang-tidy over the runtime and the shim
 #   make clean
 #
 # The build itself is CMake's; `cmake --workflow --preset dev` does one
@@ -14,7 +15,7 @@
 prefix ?= /usr/local
 CMAKE ?= cmake
 
-.PHONY: all demo test check apps bench install format clean
+.PHONY: all demo test check apps bench install format tidy clean
 all: build/release/build.ninja
 	$(CMAKE) --build build/release
 
@@ -55,6 +56,10 @@ install:
 
 format:
 	git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+tidy:
+	$(CMAKE) --preset dev-clang
+	clang-tidy -p build/dev-clang --quiet runtime/*/*.c shim/*.c shim/cli/*.c
 
 clean:
 	rm -rf build
