@@ -51,7 +51,7 @@ config()
 		return
 	fi
 	ctest --preset "$preset" "$@" 2>&1 | tee "$logs/$preset.test" |
-		grep -v '^ *Start '
+		grep --line-buffered -v '^ *Start '
 	tally "$preset" "$logs/$preset.test"
 	echo "== $preset: $((SECONDS - start)) s"
 }
