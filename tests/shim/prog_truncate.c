@@ -5,6 +5,8 @@
  * choice; a page that can be read holds the file's bytes or, past its end,
  * zeroes, and nothing that was in that memory before.
  */
+#include <sys/prctl.h>
+
 #include "support/see.h"
 
 #define LEN 100000
@@ -82,8 +84,11 @@ static void race(int prot, int flags)
 
 	*stop = 0;
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		/* Not for ever, should the parent die. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		cutter();
+	}
 	for (int i = 0; i < 600; i++) {
 		int fd = open(name, O_RDONLY);
 		unsigned char *p;
