@@ -7,9 +7,6 @@
  */
 #include <sys/prctl.h>
 
-#include <signal.h>
-#include <sys/prctl.h>
-
 #include "support/see.h"
 
 #define LEN 100000
