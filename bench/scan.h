@@ -37,7 +37,7 @@ void set_add_list(struct scan_set *s, const char *list);
 void set_make(struct scan_set *s, const char *dir, size_t each, uint64_t total,
 	      size_t most);
 void set_hold(struct scan_set *s); /* opens every file, once */
-void set_remove_files(void); /* those of set_make() */
+void set_remove_files(void);       /* those of set_make() */
 void set_free(struct scan_set *s);
 
 /* ------------------------------------------------------------------------

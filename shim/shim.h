@@ -14,11 +14,13 @@
 extern _Atomic(struct fl_pager *) shim_pager;
 
 /*
- * Set while this thread maps inside the pager: what its dependencies map then
- * (liburcu, when it registers the thread) goes to the kernel. Calls on
- * addresses need no guard: what liburcu unmaps is not the pager's, and the
- * pager passes it on. A handler that jumps out of a mapping call leaves the
- * guard set; that thread's later mappings are then the kernel's, nothing worse.
+ * Set while this thread is inside the pager: what its dependencies map then
+ * (liburcu, when it registers the thread, under a lock of its own) goes to the
+ * kernel. Any call may be a thread's first. Calls on addresses reach the pager
+ * all the same: they may come from a handler, for regions that are the
+ * pager's; what liburcu unmaps is not, and the pager passes it on. A handler
+ * that jumps out of a call leaves the guard set; that thread's later mappings
+ * are then the kernel's, nothing worse.
  */
 extern FL_TLS bool shim_inside;
 
@@ -28,6 +30,7 @@ static inline struct fl_pager *shim_get(void)
 	return ld_acq(&shim_pager);
 }
 
+/* The pager for a call that maps; NULL within another call. */
 static inline struct fl_pager *shim_enter(void)
 {
 	struct fl_pager *p = shim_get();
@@ -41,6 +44,19 @@ static inline struct fl_pager *shim_enter(void)
 static inline void shim_leave(void)
 {
 	shim_inside = false;
+}
+
+/* The pager for a call on an address; *outer is for shim_back. */
+static inline struct fl_pager *shim_go(bool *outer)
+{
+	*outer = shim_inside;
+	shim_inside = true;
+	return shim_get();
+}
+
+static inline void shim_back(bool outer)
+{
+	shim_inside = outer;
 }
 
 /*

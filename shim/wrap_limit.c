@@ -15,13 +15,15 @@
 
 static int limit(pid_t pid, int what, const void *new, void *old)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
 	long ret = sys_call4(__NR_prlimit64, pid, what, new, old);
 
-	if (ret == 0 && new && p && (what == RLIMIT_AS || what == RLIMIT_DATA) &&
+	if (ret == 0 && new &&p && (what == RLIMIT_AS || what == RLIMIT_DATA) &&
 	    (pid == 0 || pid == (pid_t)sys_getpid()))
 		fl_shrink(p);
+	shim_back(outer);
 	return (int)shim_ret(ret, saved);
 }
 

@@ -43,18 +43,20 @@ FL_API void *mmap64(void *addr, size_t len, int prot, int flags, int fd,
 
 FL_API int munmap(void *addr, size_t len)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_munmap(p, addr, len) : sys_munmap(addr, len);
 
-	return (int)shim_ret(p ? fl_pager_munmap(p, addr, len) :
-				 sys_munmap(addr, len),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 FL_API void *mremap(void *addr, size_t old_len, size_t new_len, int flags, ...)
 {
-	struct fl_pager *p = shim_enter();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
 	void *new_addr = NULL;
 	void *ret;
 
@@ -65,21 +67,21 @@ FL_API void *mremap(void *addr, size_t old_len, size_t new_len, int flags, ...)
 		new_addr = va_arg(ap, void *);
 		va_end(ap);
 	}
-	if (unlikely(!p))
-		return shim_ret_ptr(sys_mremap(addr, old_len, new_len, flags,
-					       new_addr),
-				    saved);
-	ret = fl_pager_mremap(p, addr, old_len, new_len, flags, new_addr);
-	shim_leave();
+	ret = p ? fl_pager_mremap(p, addr, old_len, new_len, flags, new_addr) :
+		  sys_mremap(addr, old_len, new_len, flags, new_addr);
+	shim_back(outer);
 	return shim_ret_ptr(ret, saved);
 }
 
 static long do_madvise(void *addr, size_t len, int advice)
 {
-	struct fl_pager *p = shim_get();
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_madvise(p, addr, len, advice) :
+		       sys_madvise(addr, len, advice);
 
-	return p ? fl_pager_madvise(p, addr, len, advice) :
-		   sys_madvise(addr, len, advice);
+	shim_back(outer);
+	return ret;
 }
 
 FL_API int madvise(void *addr, size_t len, int advice)
@@ -106,22 +108,26 @@ FL_API int posix_madvise(void *addr, size_t len, int advice)
 
 FL_API int mincore(void *addr, size_t len, unsigned char *vec)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_mincore(p, addr, len, vec) :
+		       sys_mincore(addr, len, vec);
 
-	return (int)shim_ret(p ? fl_pager_mincore(p, addr, len, vec) :
-				 sys_mincore(addr, len, vec),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 FL_API int mprotect(void *addr, size_t len, int prot)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_mprotect(p, addr, len, prot) :
+		       sys_mprotect(addr, len, prot);
 
-	return (int)shim_ret(p ? fl_pager_mprotect(p, addr, len, prot) :
-				 sys_mprotect(addr, len, prot),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 /*
@@ -142,60 +148,72 @@ static long give_up_run(struct fl_pager *p, char *at, const char *end)
 
 FL_API int pkey_mprotect(void *addr, size_t len, int prot, int pkey)
 {
-	struct fl_pager *p = shim_get();
-	int saved = errno;
 	char *end = (char *)addr + page_align_up(len);
+	int saved = errno;
+	struct fl_pager *p;
 	long err = 0;
+	bool outer;
 
 	if (pkey == -1)
 		return mprotect(addr, len, prot);
+	p = shim_go(&outer);
 	if (p && page_aligned((uintptr_t)addr))
 		for (char *at = addr; !err && at < end; at += FL_PAGE_SIZE)
 			if (fl_find(p, at) == 1)
 				err = give_up_run(p, at, end);
 	if (!err)
 		err = sys_call4(__NR_pkey_mprotect, addr, len, prot, pkey);
+	shim_back(outer);
 	return (int)shim_ret(err, saved);
 }
 
 /* A cancellation point, as POSIX has it. */
 FL_API int msync(void *addr, size_t len, int flags)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	struct fl_pager *p;
+	bool outer;
+	long ret;
 
 	pthread_testcancel();
-	return (int)shim_ret(p ? fl_pager_msync(p, addr, len, flags) :
-				 sys_msync(addr, len, flags),
-			     saved);
+	p = shim_go(&outer);
+	ret = p ? fl_pager_msync(p, addr, len, flags) :
+		  sys_msync(addr, len, flags);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 FL_API int mlock(const void *addr, size_t len)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_mlock(p, addr, len, 0) : sys_mlock(addr, len);
 
-	return (int)shim_ret(p ? fl_pager_mlock(p, addr, len, 0) :
-				 sys_mlock(addr, len),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 FL_API int mlock2(const void *addr, size_t len, unsigned int flags)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_mlock(p, addr, len, flags) :
+		       sys_call3(__NR_mlock2, addr, len, flags);
 
-	return (int)shim_ret(p ? fl_pager_mlock(p, addr, len, flags) :
-				 sys_call3(__NR_mlock2, addr, len, flags),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }
 
 FL_API int munlock(const void *addr, size_t len)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret = p ? fl_pager_munlock(p, addr, len) :
+		       sys_munlock(addr, len);
 
-	return (int)shim_ret(p ? fl_pager_munlock(p, addr, len) :
-				 sys_munlock(addr, len),
-			     saved);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }

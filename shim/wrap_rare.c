@@ -79,9 +79,9 @@ static void *attach_over(struct fl_pager *p, int id, void *addr, int flags)
 	sys_call1(__NR_shmdt, at);
 	if (flags & SHM_RND)
 		addr = (void *)((uintptr_t)addr & FL_PAGE_MASK);
-	at = fl_pager_mmap(p, addr, ds.shm_segsz, PROT_NONE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
-				   MAP_NORESERVE, -1, 0);
+	at = fl_pager_mmap(
+		p, addr, ds.shm_segsz, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 	if (is_err(at))
 		return at;
 	if (fl_find(p, at) == 2 && !note(at, ds.shm_segsz))

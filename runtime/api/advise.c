@@ -157,8 +157,7 @@ static long advise_piece(struct fl_pager *p, struct seg *s, int advice)
 		stat_inc(&p->stats, STAT_advised);
 		return 0;
 	}
-	if ((s->kind == SEG_PRESENT || s->demoted) &&
-	    s->e->flags & EXT_FILE) {
+	if ((s->kind == SEG_PRESENT || s->demoted) && s->e->flags & EXT_FILE) {
 		ret = advise_file(p, s, advice);
 		if (ret != ADVISE_FORWARD)
 			return ret;

@@ -107,9 +107,8 @@ static int view_turn(struct fl_pager *p, size_t from, size_t to, bool opened)
 	for (size_t c = from / CHUNK_PAGES; c < to / CHUNK_PAGES; c++) {
 		if (ld_rlx(&pool->chunk_class[c]) != CHUNK_FOREIGN) {
 			if (opened)
-				pt_for_each(&p->pt[ARENA_FILE],
-					    c * CHUNK_PAGES, CHUNK_PAGES,
-					    view_run, &w);
+				pt_for_each(&p->pt[ARENA_FILE], c * CHUNK_PAGES,
+					    CHUNK_PAGES, view_run, &w);
 			continue;
 		}
 		view_upto(&w, c * CHUNK_PAGES);
@@ -183,7 +182,8 @@ static bool take_over(struct fl_pager *p)
 	}
 	ret = copy_file_arena(p);
 	if (ret < 0) {
-		fl_log_once(FL_LOG_WARN, "a child of fork cannot have frames of "
+		fl_log_once(FL_LOG_WARN,
+			    "a child of fork cannot have frames of "
 			    "its own (error %d): it maps with the kernel",
 			    -ret);
 		p->usable = false;
@@ -444,7 +444,8 @@ int fl_pager_open(struct fl_pager **out, const char *options)
 		return (int)ptr_err(p);
 	conf_defaults(&p->conf);
 	ret = conf_parse_list(&p->conf, options, option_refused) < 0 ?
-		      -EINVAL : pager_init(p);
+		      -EINVAL :
+		      pager_init(p);
 	if (ret < 0)
 		goto out_free;
 	p->publish = false;

@@ -49,8 +49,8 @@ static char *publish(struct fl_pager *p, enum arena_kind kind, struct extent *e,
 {
 	struct ext_pool *pool = &p->pool[kind];
 	uint32_t page = ext_index(pool, e);
-	pte_t pte = pte_mk_present(page, prot & PROT_WRITE ? PTE_R | PTE_W :
-							     PTE_R);
+	pte_t pte =
+		pte_mk_present(page, prot & PROT_WRITE ? PTE_R | PTE_W : PTE_R);
 
 	e->npages = pages;
 	e->prot = (uint8_t)prot;
@@ -116,9 +116,9 @@ static void *map_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 	}
 	if (!unguard(pool, e, pages))
 		goto out_free;
-	e->flags = (uint8_t)(EXT_FILE |
-			     ((flags & MAP_TYPE) == MAP_PRIVATE ? 0 :
-								  EXT_SHARED));
+	e->flags =
+		(uint8_t)(EXT_FILE |
+			  ((flags & MAP_TYPE) == MAP_PRIVATE ? 0 : EXT_SHARED));
 	e->fd = fd;
 	e->dev = id->dev;
 	e->ino = id->ino;
@@ -150,8 +150,7 @@ static void *map_copy(struct fl_pager *p, int fd, size_t len, int64_t off,
 	e = alloc(p, ARENA_ANON, 2 * pages);
 	if (unlikely(!e))
 		return NULL;
-	if (!unguard(pool, e, 2 * pages) ||
-	    extent_need(pool, e, 2 * pages) < 0)
+	if (!unguard(pool, e, 2 * pages) || extent_need(pool, e, 2 * pages) < 0)
 		goto out_free;
 	if (e->dirty < 2 * pages)
 		e->dirty = 2 * pages;
@@ -250,8 +249,8 @@ void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 		return region_map_over(p, addr, len, prot, flags, fd, off);
 	ret = kernel_map(p, addr, len, prot, flags, fd, off);
 	if (unlikely(sample) && !is_err(ret))
-		policy_sample_begin(p, how == TAKE_ANON ? ARENA_ANON :
-							  ARENA_FILE, ret);
+		policy_sample_begin(
+			p, how == TAKE_ANON ? ARENA_ANON : ARENA_FILE, ret);
 	return ret;
 }
 

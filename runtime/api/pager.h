@@ -101,8 +101,8 @@ struct file_id {
 
 enum take {
 	TAKE_NOT,
-	TAKE_FILE,   /* read-only file region */
-	TAKE_COPY,   /* writable private file region */
+	TAKE_FILE, /* read-only file region */
+	TAKE_COPY, /* writable private file region */
 	TAKE_ANON,
 };
 

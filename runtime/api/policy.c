@@ -27,8 +27,9 @@
  */
 
 /* Flags of mmap that do not change what we do. */
-#define FLAGS_IGNORED (MAP_POPULATE | MAP_NONBLOCK | MAP_DENYWRITE | \
-		       MAP_EXECUTABLE | MAP_FILE)
+#define FLAGS_IGNORED                                                   \
+	(MAP_POPULATE | MAP_NONBLOCK | MAP_DENYWRITE | MAP_EXECUTABLE | \
+	 MAP_FILE)
 
 enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 		      int prot, int flags, int64_t off)
@@ -39,8 +40,9 @@ enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 		return TAKE_NOT;
 	if (f == (MAP_PRIVATE | MAP_ANONYMOUS))
 		return prot == (PROT_READ | PROT_WRITE) &&
-				       len <= p->conf.anon_max ? TAKE_ANON :
-								 TAKE_NOT;
+				       len <= p->conf.anon_max ?
+			       TAKE_ANON :
+			       TAKE_NOT;
 	if (len > p->conf.resident_max || off < 0 ||
 	    (uint64_t)off >> (32 + FL_PAGE_SHIFT) != 0)
 		return TAKE_NOT;
@@ -120,8 +122,7 @@ bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 	long fl = sys_fcntl(fd, F_GETFL, 0);
 	struct sys_stat st;
 
-	if (fl < 0 || (fl & O_ACCMODE) != O_RDONLY ||
-	    fl & (O_PATH | O_DIRECT))
+	if (fl < 0 || (fl & O_ACCMODE) != O_RDONLY || fl & (O_PATH | O_DIRECT))
 		return false;
 	if (sys_fstat(fd, &st) < 0 || !S_ISREG(st.mode))
 		return false;
@@ -234,9 +235,10 @@ static int touched_file(const char *addr, size_t pages)
 		n = pages - done;
 		if (n > ARRAY_SIZE(buf))
 			n = ARRAY_SIZE(buf);
-		ret = sys_pread((int)fd, buf, n * sizeof(buf[0]),
-				(int64_t)(((uintptr_t)addr >> FL_PAGE_SHIFT) +
-					  done) * 8);
+		ret = sys_pread(
+			(int)fd, buf, n * sizeof(buf[0]),
+			(int64_t)(((uintptr_t)addr >> FL_PAGE_SHIFT) + done) *
+				8);
 		if (ret <= 0)
 			break;
 		n = (size_t)ret / sizeof(buf[0]);
@@ -292,8 +294,8 @@ void policy_probe(struct fl_pager *p, const char *addr, uint32_t pages)
 		return;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		size_t page = (size_t)pages * i / PROBES;
-		const uint64_t *w = (const void *)(addr +
-						   (page << FL_PAGE_SHIFT));
+		const uint64_t *w =
+			(const void *)(addr + (page << FL_PAGE_SHIFT));
 
 		for (unsigned int k = 0; k < 8; k++)
 			if (w[k]) {

@@ -79,13 +79,13 @@ static void seg_chunk(struct ext_pool *pool, struct seg *s, char *end)
 	s->kind = chunk_foreign(pool, s->page) ? SEG_KERNEL : SEG_NONE;
 }
 
-static void seg_extent(struct fl_pager *p, struct ext_pool *pool,
-		       struct seg *s, char *end)
+static void seg_extent(struct fl_pager *p, struct ext_pool *pool, struct seg *s,
+		       char *end)
 {
 	struct pgtable *pt = &p->pt[s->arena];
 	size_t len = (size_t)(end - s->addr) >> FL_PAGE_SHIFT;
-	uint32_t max = ext_class_pages(s->e->cls) -
-		       (s->page - ext_index(pool, s->e));
+	uint32_t max =
+		ext_class_pages(s->e->cls) - (s->page - ext_index(pool, s->e));
 	enum pte_state state;
 	pte_t first, next;
 
@@ -263,8 +263,9 @@ static int unmap_kernel(struct fl_pager *p, struct seg *s)
 				     (size_t)s->page << FL_PAGE_SHIFT, s->len);
 	lock_take(&s->e->lock);
 	ret = restore(p, s);
-	n = ret < 0 ? 0 : pt_clear_range(&p->pt[s->arena], &s->e->pte_lock,
-					 s->page, s->n, PTE_KERNEL, NULL);
+	n = ret < 0 ? 0 :
+		      pt_clear_range(&p->pt[s->arena], &s->e->pte_lock, s->page,
+				     s->n, PTE_KERNEL, NULL);
 	lock_drop(&s->e->lock);
 	if (n)
 		extent_put(seg_pool(p, s), s->e, (uint32_t)n);
@@ -309,7 +310,8 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 
 	if (!s->e)
 		return s->kind == SEG_KERNEL || pool_claim_chunk(pool, c) ?
-			       0 : -EAGAIN;
+			       0 :
+			       -EAGAIN;
 	lock_take(&s->e->lock);
 	if (s->kind == SEG_PRESENT) {
 		if (seg_move(p, s, PTE_PRESENT, PTE_KERNEL, 0) != s->n)

@@ -47,10 +47,9 @@ static int remap_check(const struct remap *r)
 	if (!page_aligned((uintptr_t)r->addr) || r->new_len == 0 ||
 	    r->new_len > USER_MAX)
 		return -EINVAL;
-	if (r->flags & MREMAP_FIXED &&
-	    (!page_aligned((uintptr_t)r->new_addr) ||
-	     (r->addr < r->new_addr + r->new_len &&
-	      r->new_addr < r->addr + r->old_len)))
+	if (r->flags & MREMAP_FIXED && (!page_aligned((uintptr_t)r->new_addr) ||
+					(r->addr < r->new_addr + r->new_len &&
+					 r->new_addr < r->addr + r->old_len)))
 		return -EINVAL;
 	return 0;
 }
@@ -65,8 +64,8 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 	size_t done = (size_t)end << FL_PAGE_SHIFT;
 	uint32_t used, total;
 
-	if (s->e->flags & EXT_FILE || pool->hardened ||
-	    end != s->e->npages || end + more > ext_class_pages(s->e->cls))
+	if (s->e->flags & EXT_FILE || pool->hardened || end != s->e->npages ||
+	    end + more > ext_class_pages(s->e->cls))
 		return false;
 	total = end + (uint32_t)more;
 	if (extent_need(pool, s->e, total) < 0)
@@ -79,7 +78,8 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 		s->e->dirty = total;
 	add_rlx(&s->e->live, (uint32_t)more);
 	if (pt_set_range(&p->pt[s->arena], s->page + s->n, more,
-			 pte_mk_present(s->page + s->n, PTE_R | PTE_W), 1) < 0) {
+			 pte_mk_present(s->page + s->n, PTE_R | PTE_W),
+			 1) < 0) {
 		sub_rlx(&s->e->live, (uint32_t)more);
 		return false;
 	}
@@ -189,7 +189,8 @@ static void *remap_kernel(struct fl_pager *p, struct seg *s,
 		/* Clears the target, as MREMAP_FIXED does. */
 		at = fl_pager_mmap(p, r->new_addr, r->new_len, PROT_NONE,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
-					   MAP_NORESERVE, -1, 0);
+					   MAP_NORESERVE,
+				   -1, 0);
 		if (is_err(at))
 			return at;
 		flags |= MREMAP_FIXED;
@@ -230,8 +231,8 @@ static void *remap_into(struct fl_pager *p, const struct remap *r)
 void *fl_pager_mremap(struct fl_pager *p, void *addr, size_t old_len,
 		      size_t new_len, int flags, void *new_addr)
 {
-	struct remap r = { addr, page_align_up(old_len),
-			   page_align_up(new_len), flags, new_addr };
+	struct remap r = { addr, page_align_up(old_len), page_align_up(new_len),
+			   flags, new_addr };
 	size_t span = r.old_len ? r.old_len : FL_PAGE_SIZE;
 	struct seg s;
 	int ret;

@@ -23,7 +23,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -85,10 +85,10 @@ FL_COLD __attribute__((noreturn)) void fl_bug(const char *file, int line,
 #define BUG(what) fl_bug(__FILE__, __LINE__, what)
 
 #if FL_DEBUG >= 1
-#define fl_assert(cond)                                     \
-	do {                                                \
-		if (unlikely(!(cond)))                      \
-			fl_bug(__FILE__, __LINE__, #cond);  \
+#define fl_assert(cond)                                    \
+	do {                                               \
+		if (unlikely(!(cond)))                     \
+			fl_bug(__FILE__, __LINE__, #cond); \
 	} while (0)
 #else
 #define fl_assert(cond) ((void)sizeof(!(cond)))

@@ -156,7 +156,7 @@ static int parse_word(const char *s, const char *const *words, unsigned int n,
 
 static int parse_bool(const char *s, uint64_t *v)
 {
-	static const char *const words[] = { "0",   "1",  "no",	   "yes",
+	static const char *const words[] = { "0",   "1",  "no",    "yes",
 					     "off", "on", "false", "true" };
 	int err = parse_word(s, words, ARRAY_SIZE(words), v);
 

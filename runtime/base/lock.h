@@ -37,7 +37,10 @@ struct fl_lock {
 	uint32_t rank;
 };
 
-#define FL_LOCK_INIT(r) { .word = 0, .rank = (r) }
+#define FL_LOCK_INIT(r)                \
+	{                              \
+		.word = 0, .rank = (r) \
+	}
 
 static inline void lock_init(struct fl_lock *l, enum lock_rank rank)
 {

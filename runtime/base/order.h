@@ -37,31 +37,25 @@
 
 /* Compare-and-swap: *old is replaced by what was found when it fails, and the
  * failure order is relaxed unless the name says otherwise. */
-#define cas_rlx(p, old, v)                                                    \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_relaxed,         \
-						memory_order_relaxed)
-#define cas_acq(p, old, v)                                                    \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_acquire,         \
-						memory_order_relaxed)
-#define cas_rel(p, old, v)                                                    \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_release,         \
-						memory_order_relaxed)
-#define cas_acq_rel(p, old, v)                                                \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_acq_rel,         \
-						memory_order_relaxed)
+#define cas_rlx(p, old, v)                       \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_relaxed, memory_order_relaxed)
+#define cas_acq(p, old, v)                       \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_acquire, memory_order_relaxed)
+#define cas_rel(p, old, v)                       \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_release, memory_order_relaxed)
+#define cas_acq_rel(p, old, v)                   \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_acq_rel, memory_order_relaxed)
 /* Success acq_rel, failure acquire: the loser reads what the winner wrote. */
-#define cas_acq_rel_acq(p, old, v)                                            \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_acq_rel,         \
-						memory_order_acquire)
-#define cas_sc(p, old, v)                                                     \
-	atomic_compare_exchange_strong_explicit((p), (old), (v),              \
-						memory_order_seq_cst,         \
-						memory_order_seq_cst)
+#define cas_acq_rel_acq(p, old, v)               \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_acq_rel, memory_order_acquire)
+#define cas_sc(p, old, v)                        \
+	atomic_compare_exchange_strong_explicit( \
+		(p), (old), (v), memory_order_seq_cst, memory_order_seq_cst)
 
 #define add_rlx(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define add_acq(p, v) atomic_fetch_add_explicit((p), (v), memory_order_acquire)
@@ -75,7 +69,8 @@
 	atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
 #define sub_sc(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_seq_cst)
 #define or_rlx(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
-#define or_acq_rel(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
+#define or_acq_rel(p, v) \
+	atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define and_rlx(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
 
 /*

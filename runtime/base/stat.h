@@ -68,10 +68,10 @@ struct stats {
 	_Atomic(struct stat_shard *) now;
 	struct stat_shard *own; /* private memory, there from init to destroy */
 	struct stat_header *pub; /* the shared mapping, or NULL */
-	unsigned int mask;	 /* shards - 1 */
+	unsigned int mask;       /* shards - 1 */
 	_Atomic(uint32_t) state; /* enum stat_pub, in stat.c */
-	char runtime_dir[96];	 /* $XDG_RUNTIME_DIR at start, or "" */
-	char path[160];		 /* of the published file, or "" */
+	char runtime_dir[96];    /* $XDG_RUNTIME_DIR at start, or "" */
+	char path[160];          /* of the published file, or "" */
 };
 
 /* stat_init - all zero, in one mapping. Returns 0 or -errno. */

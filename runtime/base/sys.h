@@ -119,9 +119,9 @@ static inline void *sys_mmap(void *addr, size_t len, int prot, int flags,
 				 flags, fd, (long)(off >> 12));
 #elif defined(__s390x__)
 	/* s390x's mmap takes a pointer to its six arguments. */
-	unsigned long a[6] = { (unsigned long)addr, len, (unsigned long)prot,
-			       (unsigned long)flags, (unsigned long)fd,
-			       (unsigned long)off };
+	unsigned long a[6] = { (unsigned long)addr, len,
+			       (unsigned long)prot, (unsigned long)flags,
+			       (unsigned long)fd,   (unsigned long)off };
 	return (void *)sys_call1(__NR_mmap, a);
 #else
 	return (void *)sys_call6(__NR_mmap, SYS_A(addr), SYS_A(len), prot,

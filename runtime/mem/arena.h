@@ -43,8 +43,8 @@ struct arena {
 	/* Bytes, a multiple of CHUNK_SIZE. Relaxed: shrinks once, at the end,
 	 * where no extent ever was. */
 	_Atomic(size_t) size;
-	char *user;   /* user view */
-	char *fill;   /* fill view; the user view itself in an anonymous arena */
+	char *user; /* user view */
+	char *fill; /* fill view; the user view itself in an anonymous arena */
 };
 
 /*

@@ -110,8 +110,7 @@ static void stacks_reset(struct ext_pool *p)
 	lock_init(&p->carve_lock, LOCK_CARVE);
 }
 
-int pool_init(struct ext_pool *p, enum arena_kind kind, size_t size,
-	      size_t min)
+int pool_init(struct ext_pool *p, enum arena_kind kind, size_t size, size_t min)
 {
 	int ret = arena_init(&p->arena, kind, size, min);
 
@@ -352,7 +351,8 @@ static int frames_take(struct ext_pool *p, uint32_t page, unsigned int cls,
 		return p->hardened ? arena_guard(&p->arena, off, bytes) : 0;
 	if (p->hardened) {
 		ret = p->arena.kind == ARENA_FILE ?
-			      arena_populate(&p->arena, off, bytes, false) : 0;
+			      arena_populate(&p->arena, off, bytes, false) :
+			      0;
 		return ret < 0 ? ret : arena_guard(&p->arena, off, bytes);
 	}
 	return arena_populate(&p->arena, off, bytes, true);
@@ -363,7 +363,8 @@ static struct extent *carve(struct ext_pool *p, unsigned int cls)
 {
 	uint32_t pages = ext_class_pages(cls), first, got, n;
 	size_t size = class_bytes(cls);
-	uint32_t batch = size < CARVE_BYTES ? (uint32_t)(CARVE_BYTES / size) : 1;
+	uint32_t batch = size < CARVE_BYTES ? (uint32_t)(CARVE_BYTES / size) :
+					      1;
 	struct istack *hot;
 	uint8_t flags = 0;
 
@@ -409,7 +410,8 @@ static struct extent *take(struct ext_pool *p, struct istack *s)
 		old = EXT_FREE;
 		/* [MO:ext-state] against extent_claim, which wants the same
 		 * extent for a mapping of the program's. */
-		if (likely(cas_acq_rel_acq(&e->state, &old, (uint32_t)EXT_LIVE)))
+		if (likely(cas_acq_rel_acq(&e->state, &old,
+					   (uint32_t)EXT_LIVE)))
 			return e;
 		fl_assert(old == EXT_CLAIMED);
 		/* [MO:ext-state] pairs with extent_put, which frees it from

@@ -37,10 +37,10 @@ enum ext_state {
 };
 
 enum ext_flags {
-	EXT_COLD = 1,    /* has no frames */
-	EXT_FILE = 2,    /* holds a file's bytes */
-	EXT_SHARED = 4,  /* was asked for MAP_SHARED: may never become writable */
-	EXT_TWIN = 8,    /* the pages after the region's hold a pristine copy */
+	EXT_COLD = 1,   /* has no frames */
+	EXT_FILE = 2,   /* holds a file's bytes */
+	EXT_SHARED = 4, /* mapped MAP_SHARED: may never become writable */
+	EXT_TWIN = 8,   /* the pages after the region's hold a pristine copy */
 };
 
 /* One for each page of the arena; the extent's is that of its first page. */
@@ -56,12 +56,12 @@ struct extent {
 	uint8_t flags;
 	uint8_t prot;
 	uint8_t spare;
-	int32_t fd;              /* the region's descriptor number when mapped */
-	struct fl_lock lock;     /* LOCK_REGION: demotion, claims, restores */
+	int32_t fd;          /* the region's descriptor number when mapped */
+	struct fl_lock lock; /* LOCK_REGION: demotion, claims, restores */
 	struct fl_lock pte_lock; /* LOCK_PTE: codecs without compare-and-swap */
 	uint64_t ino;            /* 0: the file's identity is not known */
 	uint32_t dev;
-	uint32_t pgoff;          /* file offset of the first page, in pages */
+	uint32_t pgoff; /* file offset of the first page, in pages */
 } FL_ALIGNED_CL;
 
 struct ext_shard {
@@ -71,8 +71,8 @@ struct ext_shard {
 
 /* Memory of all pools of a pager. */
 struct ext_budget {
-	uint64_t high;                 /* bytes that frames may take */
-	uint64_t low;                  /* bytes that may be idle */
+	uint64_t high; /* bytes that frames may take */
+	uint64_t low;  /* bytes that may be idle */
 	/* Frames held, bytes. Relaxed: changes on slow paths only, each change
 	 * before the frames are taken and after they are given back. */
 	_Atomic(uint64_t) resident;
@@ -82,7 +82,7 @@ struct fork_ledger;
 
 struct ext_pool {
 	struct arena arena;
-	struct extent *ext;        /* opened along with the chunks */
+	struct extent *ext; /* opened along with the chunks */
 	size_t ext_bytes;
 	uint32_t nr_classes;       /* length of chunk_class */
 	_Atomic(uint32_t) foreign; /* relaxed: chunks the program has claimed */

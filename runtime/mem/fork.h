@@ -41,11 +41,11 @@ struct fork_ledger {
 	/* Read at every free; changes at forks only. */
 	_Atomic(uint32_t) barrier;
 	_Atomic(uint32_t) epoch;
-	uint32_t lost;             /* epochs below are given up; LOCK_FORK */
-	struct fork_slots *slots;  /* shared with the children */
-	int mine;                  /* slot of the fork in progress, -1 none */
+	uint32_t lost;            /* epochs below are given up; LOCK_FORK */
+	struct fork_slots *slots; /* shared with the children */
+	int mine;                 /* slot of the fork in progress, -1 none */
 	uint32_t slot_epoch[FORK_SLOTS];
-	struct fl_lock lock;       /* LOCK_FORK */
+	struct fl_lock lock; /* LOCK_FORK */
 };
 
 int fork_ledger_init(struct fork_ledger *f);
