@@ -211,8 +211,7 @@ FL_API int munlock(const void *addr, size_t len)
 	int saved = errno;
 	bool outer;
 	struct fl_pager *p = shim_go(&outer);
-	long ret = p ? fl_pager_munlock(p, addr, len) :
-		       sys_munlock(addr, len);
+	long ret = p ? fl_pager_munlock(p, addr, len) : sys_munlock(addr, len);
 
 	shim_back(outer);
 	return (int)shim_ret(ret, saved);

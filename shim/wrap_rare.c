@@ -18,13 +18,15 @@
 FL_API int remap_file_pages(void *addr, size_t len, int prot, size_t pgoff,
 			    int flags)
 {
-	struct fl_pager *p = shim_get();
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
 	long ret = -EINVAL;
 
 	if (!p || fl_find(p, addr) != 1)
 		ret = sys_call5(__NR_remap_file_pages, addr, len, prot, pgoff,
 				flags);
+	shim_back(outer);
 	return (int)shim_ret(ret, saved);
 }
 
@@ -94,14 +96,16 @@ static void *attach_over(struct fl_pager *p, int id, void *addr, int flags)
 
 FL_API void *shmat(int id, const void *addr, int flags)
 {
-	struct fl_pager *p = shim_get();
 	void *at = (void *)(uintptr_t)addr;
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
 
 	if (likely(!p || !addr || !(flags & SHM_REMAP)))
 		at = (void *)sys_call3(__NR_shmat, id, addr, flags);
 	else
 		at = attach_over(p, id, at, flags);
+	shim_back(outer);
 	return shim_ret_ptr(at, saved);
 }
 
@@ -109,11 +113,13 @@ FL_API int shmdt(const void *addr)
 {
 	size_t len = forget(addr);
 	int saved = errno;
+	bool outer;
+	struct fl_pager *p = shim_go(&outer);
+	long ret;
 
 	/* The arena's view in its place takes the segment down in one step. */
-	return (int)shim_ret(len ? fl_pager_munmap(shim_get(),
-						   (void *)(uintptr_t)addr,
-						   len) :
-				   sys_call1(__NR_shmdt, addr),
-			     saved);
+	ret = len ? fl_pager_munmap(p, (void *)(uintptr_t)addr, len) :
+		    sys_call1(__NR_shmdt, addr);
+	shim_back(outer);
+	return (int)shim_ret(ret, saved);
 }

@@ -110,6 +110,52 @@ static void small_stacks(void)
 	say("small stacks: %lu wrong", wrong);
 }
 
+/*
+ * Many threads at once whose first call is not a mapping: what the runtime
+ * registers then must not map through the runtime.
+ */
+#define NR_FIRST 160
+static unsigned char *given[NR_FIRST];
+static pthread_barrier_t all_there;
+
+static void *first_call(void *arg)
+{
+	uintptr_t i = (uintptr_t)arg;
+
+	if (i % 4 == 0)
+		bad(munmap(given[i], LEN) != 0);
+	else if (i % 4 == 1)
+		bad(madvise(given[i], LEN, MADV_SEQUENTIAL) != 0);
+	else if (i % 4 == 2)
+		bad(mprotect(given[i], PAGE, PROT_NONE) != 0);
+	else
+		bad(mremap(given[i], LEN, PAGE, 0) != given[i]);
+	pthread_barrier_wait(&all_there);
+	bad(munmap(given[i], LEN) != 0);
+	return NULL;
+}
+
+static void first_calls(void)
+{
+	pthread_t t[NR_FIRST];
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	if (pthread_attr_setstacksize(&attr, 256 << 10))
+		give_up("pthread_attr_setstacksize");
+	pthread_barrier_init(&all_there, NULL, NR_FIRST);
+	for (uintptr_t i = 0; i < NR_FIRST; i++) {
+		given[i] = map_anon(1);
+		if (pthread_create(&t[i], &attr, first_call, (void *)i))
+			give_up("pthread_create");
+	}
+	for (int i = 0; i < NR_FIRST; i++)
+		pthread_join(t[i], NULL);
+	pthread_barrier_destroy(&all_there);
+	pthread_attr_destroy(&attr);
+	say("first calls: %lu wrong", wrong);
+}
+
 static void *endless(void *arg)
 {
 	pthread_setcanceltype((int)(uintptr_t)arg, NULL);
@@ -214,6 +260,7 @@ int main(void)
 		give_up("pthread_key_create");
 	keys();
 	small_stacks();
+	first_calls();
 	cancelled();
 	no_cancellation_points();
 	handed_over();
