@@ -3,6 +3,12 @@
  * cpu_arch.h - what spinning code tells the CPU. An ISA folder with nothing
  * better has no file of this name and gets this one by include path.
  *
+ * cpu_local_add64 may be defined (an inline and a macro of the same name): it
+ * adds to a counter of the CPU the thread runs on. Where one instruction can do
+ * that, it need not be atomic towards other CPUs: an addition is lost only if
+ * the thread moves to another CPU just before it and the old CPU adds to the
+ * same counter in the same instant. Without it the addition is atomic.
+ *
  * ARCH_USER_BITS may be defined where user addresses are narrower than the
  * 48 bits (of a 64-bit target) or the whole word that are assumed.
  *

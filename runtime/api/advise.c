@@ -154,7 +154,7 @@ static long advise_piece(struct fl_pager *p, struct seg *s, int advice)
 	if (s->kind == SEG_NONE)
 		return -ENOMEM;
 	if (s->kind == SEG_PRESENT && is_hint(advice)) {
-		stat_inc(&p->stats, STAT_advised);
+		stat_count(&p->stats, STAT_advised, 1);
 		return 0;
 	}
 	if ((s->kind == SEG_PRESENT || s->demoted) && s->e->flags & EXT_FILE) {
@@ -186,7 +186,7 @@ int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
 	pager_settle(p);
 	if (likely(is_hint(advice)) &&
 	    likely(hint_fast(p, addr, (size_t)(end - pos)))) {
-		stat_inc(&p->stats, STAT_advised);
+		stat_count(&p->stats, STAT_advised, 1);
 		return 0;
 	}
 	/* Let the kernel refuse advice it does not know, before anything
@@ -243,7 +243,7 @@ int fl_pager_mincore(struct fl_pager *p, void *addr, size_t len,
 			return -ENOMEM;
 		if (s.kind == SEG_PRESENT) {
 			ret = answer_mincore(vec, s.n);
-			stat_inc(&p->stats, STAT_advised);
+			stat_count(&p->stats, STAT_advised, 1);
 		} else {
 			ret = sys_mincore(s.addr, s.len, vec);
 		}

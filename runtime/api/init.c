@@ -463,7 +463,7 @@ out_free:
 
 int fl_pager_close(struct fl_pager *p)
 {
-	if (stat_sum(&p->stats, STAT_live_bytes) != 0)
+	if (stat_sum(&p->stats, STAT_live_regions) != 0)
 		return -EBUSY;
 	pager_delist(p);
 	pager_destroy(p);

@@ -52,14 +52,14 @@ static char *publish(struct fl_pager *p, enum arena_kind kind, struct extent *e,
 	pte_t pte =
 		pte_mk_present(page, prot & PROT_WRITE ? PTE_R | PTE_W : PTE_R);
 
-	e->npages = pages;
+	e->npages = (uint16_t)pages;
 	e->prot = (uint8_t)prot;
 	st_rlx(&e->live, pages);
 	if (unlikely(pt_set_range(&p->pt[kind], page, pages, pte, 1) < 0)) {
 		extent_free(pool, e);
 		return NULL;
 	}
-	stat_add(&p->stats, STAT_map_bytes, (uint64_t)pages << FL_PAGE_SHIFT);
+	stat_count(&p->stats, STAT_map_bytes, (uint64_t)pages << FL_PAGE_SHIFT);
 	if (unlikely(p->publish) && !stat_published(&p->stats))
 		stat_publish(&p->stats);
 	return ext_user(pool, e);
@@ -75,24 +75,32 @@ static bool unguard(struct ext_pool *pool, struct extent *e, uint32_t pages)
 }
 
 /*
- * Reads the region's pages. @size: the file's, or 0 if the caller vouches for
- * @len bytes. True when all bytes that mmap would show are there.
+ * Reads the region's pages into its extent. @size: the file's, or 0 if the
+ * caller vouches for @len bytes. True when all bytes that mmap would show are
+ * there. The tail of the last page is zeroed as far as it is not zero already.
  */
-static bool fill(int fd, char *buf, size_t len, size_t rounded, int64_t off,
-		 uint64_t size)
+static bool fill(struct extent *e, int fd, char *buf, size_t len,
+		 size_t rounded, int64_t off, uint64_t size)
 {
+	size_t old = e->fill_end, end = rounded;
 	long n = sys_pread(fd, buf, rounded, off);
 
+	e->fill_end = 0;
 	if (unlikely(n <= 0))
 		return false;
-	if ((size_t)n == rounded)
-		return true;
-	/* Short: only if it ends where the file does. */
-	if (size ? (uint64_t)off + (uint64_t)n != size : (size_t)n < len)
-		return false;
-	if (rounded - (size_t)n >= FL_PAGE_SIZE)
-		return false;
-	memset(buf + n, 0, rounded - (size_t)n);
+	if ((size_t)n < rounded) {
+		/* Short: only if it ends where the file does. */
+		if (size ? (uint64_t)off + (uint64_t)n != size :
+			   (size_t)n < len)
+			return false;
+		if (rounded - (size_t)n >= FL_PAGE_SIZE)
+			return false;
+		if (page_align_up(old) == rounded)
+			end = old; /* the same last page as last time */
+		if ((size_t)n < end)
+			memset(buf + n, 0, end - (size_t)n);
+	}
+	e->fill_end = (uint32_t)n;
 	return true;
 }
 
@@ -109,7 +117,7 @@ static void *map_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 		return NULL;
 	if (unlikely(extent_need(pool, e, pages) < 0))
 		goto out_free;
-	if (unlikely(!fill(fd, ext_fill(pool, e), len, rounded, off,
+	if (unlikely(!fill(e, fd, ext_fill(pool, e), len, rounded, off,
 			   id->size))) {
 		stat_inc(&p->stats, STAT_short_reads);
 		goto out_free;
@@ -125,7 +133,7 @@ static void *map_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 	e->pgoff = (uint32_t)(off >> FL_PAGE_SHIFT);
 	addr = publish(p, ARENA_FILE, e, pages, PROT_READ);
 	if (likely(addr))
-		stat_inc(&p->stats, STAT_maps_file);
+		stat_count(&p->stats, STAT_maps_file, 1);
 	return addr;
 out_free:
 	extent_free(pool, e);
@@ -153,9 +161,10 @@ static void *map_copy(struct fl_pager *p, int fd, size_t len, int64_t off,
 	if (!unguard(pool, e, 2 * pages) || extent_need(pool, e, 2 * pages) < 0)
 		goto out_free;
 	if (e->dirty < 2 * pages)
-		e->dirty = 2 * pages;
+		e->dirty = (uint16_t)(2 * pages);
 	addr = ext_user(pool, e);
-	if (unlikely(!fill(fd, addr, len, rounded, off, id->size))) {
+	e->fill_end = 0; /* the last owner could write */
+	if (unlikely(!fill(e, fd, addr, len, rounded, off, id->size))) {
 		stat_inc(&p->stats, STAT_short_reads);
 		goto out_free;
 	}
@@ -167,7 +176,7 @@ static void *map_copy(struct fl_pager *p, int fd, size_t len, int64_t off,
 	e->pgoff = (uint32_t)(off >> FL_PAGE_SHIFT);
 	addr = publish(p, ARENA_ANON, e, pages, prot);
 	if (likely(addr))
-		stat_inc(&p->stats, STAT_maps_file);
+		stat_count(&p->stats, STAT_maps_file, 1);
 	return addr;
 out_free:
 	extent_free(pool, e);
@@ -191,7 +200,7 @@ struct extent *map_anon_extent(struct fl_pager *p, uint32_t pages)
 	used = e->dirty < pages ? e->dirty : pages;
 	memset(ext_user(pool, e), 0, (size_t)used << FL_PAGE_SHIFT);
 	if (e->dirty < pages)
-		e->dirty = pages;
+		e->dirty = (uint16_t)pages;
 	e->flags = 0;
 	e->fd = -1;
 	e->ino = 0;
@@ -208,7 +217,7 @@ static void *map_anon(struct fl_pager *p, size_t len, int prot)
 		return NULL;
 	addr = publish(p, ARENA_ANON, e, pages, prot);
 	if (likely(addr))
-		stat_inc(&p->stats, STAT_maps_anon);
+		stat_count(&p->stats, STAT_maps_anon, 1);
 	return addr;
 }
 
@@ -300,7 +309,7 @@ static bool unmap_fast(struct fl_pager *p, enum arena_kind kind, void *addr,
 		if (likely(cleared)) {
 			if (kind == ARENA_ANON && !(e->flags & EXT_FILE))
 				policy_probe(p, addr, n);
-			stat_inc(&p->stats, STAT_unmaps);
+			stat_count(&p->stats, STAT_unmaps, 1);
 		}
 	} else {
 		stat_inc(&p->stats, STAT_unmaps_partial);

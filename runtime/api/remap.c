@@ -75,7 +75,7 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 		memset(ext_user(pool, s->e) + done, 0,
 		       (size_t)(used - end) << FL_PAGE_SHIFT);
 	if (s->e->dirty < total)
-		s->e->dirty = total;
+		s->e->dirty = (uint16_t)total;
 	add_rlx(&s->e->live, (uint32_t)more);
 	if (pt_set_range(&p->pt[s->arena], s->page + s->n, more,
 			 pte_mk_present(s->page + s->n, PTE_R | PTE_W),
@@ -83,7 +83,7 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 		sub_rlx(&s->e->live, (uint32_t)more);
 		return false;
 	}
-	s->e->npages = total;
+	s->e->npages = (uint16_t)total;
 	return true;
 }
 

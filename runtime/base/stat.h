@@ -2,8 +2,8 @@
 /*
  * stat.h - counters, one shard per CPU, and the page that shows them live.
  *
- * The counters are relaxed: each is exact by itself once its writers are done,
- * no two are consistent with each other. A gauge may go below zero in one
+ * The counters are relaxed: each is exact by itself once its writers are done
+ * (but for stat_count), no two are consistent with each other. A gauge may go below zero in one
  * shard; the sum over shards is right.
  *
  * They begin in private memory. stat_publish() makes a file under the user's
@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/order.h"
 #include "base/sys.h"
+#include "cpu_arch.h"
 
 enum stat_id {
 #define STAT(name, kind, help) STAT_##name,
@@ -92,6 +93,29 @@ static inline void stat_add(struct stats *s, enum stat_id id, uint64_t n)
 	struct stat_shard *sh = ld_acq(&s->now);
 
 	add_rlx(&sh[sys_cpu_id() & s->mask].v[id], n);
+}
+
+/* To a counter of the CPU the thread runs on (arch/generic/cpu_arch.h). */
+static inline void stat_local_add(_Atomic(uint64_t) *counter, uint64_t n)
+{
+#ifdef cpu_local_add64
+	cpu_local_add64((void *)counter, n);
+#else
+	add_rlx(counter, n);
+#endif
+}
+
+/*
+ * stat_count - for the mapping paths: cheaper, and may miss an addition when the
+ * thread changes its CPU in that instant (arch/generic/cpu_arch.h). Not for
+ * what something depends on.
+ */
+static inline void stat_count(struct stats *s, enum stat_id id, uint64_t n)
+{
+	/* [MO:stat-now] pairs with stat_publish: the shards are mapped. */
+	struct stat_shard *sh = ld_acq(&s->now);
+
+	stat_local_add(&sh[sys_cpu_id() & s->mask].v[id], n);
 }
 
 static inline void stat_sub(struct stats *s, enum stat_id id, uint64_t n)

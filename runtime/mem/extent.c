@@ -4,15 +4,12 @@
  *
  * STATES of an extent, and who moves it:
  *   VIRGIN -> FREE or LIVE        carve: the thread that cut it
- *   FREE -> LIVE                  take, by compare-and-swap after a pop
+ *   FREE -> LIVE                  whoever has popped it from its stack: take,
+ *                                 or unstack for extent_claim
  *   LIVE -> FREE                  extent_put by whoever unmaps the last page,
  *                                 or extent_free by its owner; then pushed
- *   FREE -> CLAIMED               extent_claim: the program mapped over it
- *   CLAIMED -> CLAIMED_OFF        take: it leaves its stack (and is lost to us
- *                                 if all was unmapped before that: rare, small)
- *   CLAIMED_OFF -> FREE           extent_put; then pushed
- * An extent is on at most one stack, and is on one exactly in FREE, CLAIMED
- * and while waiting in quarantine (FREE).
+ * A FREE extent is on exactly one stack (a CPU's, the cold ones, or the
+ * quarantine), or on its way between two in the hands of one thread.
  *
  * ORDERING. A push publishes the extent's fields and the use of its pages to
  * the pop that takes it (istack.h). The pages of a region are unmapped by any
@@ -332,6 +329,7 @@ static void ext_make(struct ext_pool *p, uint32_t page, unsigned int cls,
 	e->cls = (uint8_t)cls;
 	e->flags = flags;
 	e->dirty = 0;
+	e->fill_end = 0;
 	e->epoch = 0;
 	st_rlx(&e->live, 0u);
 	lock_init(&e->lock, LOCK_REGION);
@@ -399,26 +397,14 @@ static struct extent *carve(struct ext_pool *p, unsigned int cls)
  * Recycling
  */
 
-/* Pops until an extent can be had. */
 static struct extent *take(struct ext_pool *p, struct istack *s)
 {
-	struct extent *e;
-	uint32_t i, old;
+	uint32_t i;
 
-	while (istack_pop(s, &i, links(p))) {
-		e = &p->ext[i];
-		old = EXT_FREE;
-		/* [MO:ext-state] against extent_claim, which wants the same
-		 * extent for a mapping of the program's. */
-		if (likely(cas_acq_rel_acq(&e->state, &old,
-					   (uint32_t)EXT_LIVE)))
-			return e;
-		fl_assert(old == EXT_CLAIMED);
-		/* [MO:ext-state] pairs with extent_put, which frees it from
-		 * now on. */
-		st_rel(&e->state, (uint32_t)EXT_CLAIMED_OFF);
-	}
-	return NULL;
+	if (!istack_pop(s, &i, links(p)))
+		return NULL;
+	st_rlx(&p->ext[i].state, (uint32_t)EXT_LIVE);
+	return &p->ext[i];
 }
 
 static struct extent *steal(struct ext_pool *p, unsigned int cls)
@@ -479,7 +465,7 @@ int extent_need(struct ext_pool *p, struct extent *e, uint32_t npages)
 			     ext_off(p, e) + ((size_t)have << FL_PAGE_SHIFT),
 			     (size_t)(npages - have) << FL_PAGE_SHIFT, true);
 	if (ret == 0 && p->arena.kind == ARENA_FILE)
-		e->dirty = npages;
+		e->dirty = (uint16_t)npages;
 	return ret;
 }
 
@@ -506,7 +492,7 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls)
 	}
 	e->epoch = fork_epoch(p->forks);
 	stat_inc(p->stats, STAT_live_regions);
-	stat_add(p->stats, STAT_live_bytes, class_bytes(e->cls));
+	stat_count(p->stats, STAT_live_bytes, class_bytes(e->cls));
 	return e;
 }
 
@@ -524,7 +510,8 @@ static void push_free(struct ext_pool *p, struct extent *e)
 void extent_free(struct ext_pool *p, struct extent *e)
 {
 	stat_sub(p->stats, STAT_live_regions, 1);
-	stat_sub(p->stats, STAT_live_bytes, class_bytes(e->cls));
+	stat_count(p->stats, STAT_live_bytes,
+		   0 - (uint64_t)class_bytes(e->cls));
 	if (fork_must_wait(p->forks, e->epoch) && p->arena.kind == ARENA_FILE) {
 		st_rlx(&e->state, (uint32_t)EXT_FREE);
 		istack_push(&p->quarantine, ext_index(p, e), links(p));
@@ -536,38 +523,56 @@ void extent_free(struct ext_pool *p, struct extent *e)
 
 void extent_put(struct ext_pool *p, struct extent *e, uint32_t n)
 {
-	/* [MO:ext-live] the last one sees what every other unmapper did; and
-	 * store-load with fork_prepare, see fork_must_wait. */
-	if (sub_sc(&e->live, n) != n)
-		return;
-	/* [MO:ext-state] pairs with take, which moves a claimed extent off its
-	 * stack; one that is still on it must not be pushed again. */
-	if (unlikely(ld_acq(&e->state) == EXT_CLAIMED)) {
-		stat_sub(p->stats, STAT_live_regions, 1);
-		stat_sub(p->stats, STAT_live_bytes, class_bytes(e->cls));
-		return;
+	/* [MO:ext-live] the last one sees what every other unmapper did, and
+	 * extent_claim sees that it is gone; store-load with fork_prepare, see
+	 * fork_must_wait. */
+	if (sub_sc(&e->live, n) == n)
+		extent_free(p, e);
+}
+
+/* Takes extent @want out of a stack, the others go back. */
+static bool unstack_from(struct ext_pool *p, struct istack *s, uint32_t want)
+{
+	uint32_t i = istack_take_all(s), next;
+	bool found = false;
+
+	for (; i; i = next) {
+		next = istack_next(links(p), i - 1);
+		if (i - 1 == want)
+			found = true;
+		else
+			istack_push(s, i - 1, links(p));
 	}
-	extent_free(p, e);
+	return found;
+}
+
+static bool unstack(struct ext_pool *p, struct extent *e)
+{
+	uint32_t want = ext_index(p, e);
+
+	for (uint32_t s = 0; s <= p->shard_mask; s++)
+		if (unstack_from(p, &p->shards[s].hot[e->cls], want))
+			return true;
+	return unstack_from(p, &p->cold[e->cls], want) ||
+	       unstack_from(p, &p->quarantine, want);
 }
 
 bool extent_claim(struct ext_pool *p, struct extent *e, uint32_t npages)
 {
-	/* [MO:ext-state] pairs with take. */
-	uint32_t old = ld_acq(&e->state);
+	uint32_t live = ld_rlx(&e->live);
 
-	/* Counted first: the last unmapper must not free it meanwhile. */
-	add_rlx(&e->live, npages);
-	if (old == EXT_LIVE || old == EXT_CLAIMED || old == EXT_CLAIMED_OFF)
-		return true;
-	old = EXT_FREE;
-	/* [MO:ext-state] pairs with take. */
-	if (cas_acq_rel(&e->state, &old, (uint32_t)EXT_CLAIMED)) {
-		stat_inc(p->stats, STAT_live_regions);
-		stat_add(p->stats, STAT_live_bytes, class_bytes(e->cls));
-		return true;
-	}
-	sub_rlx(&e->live, npages);
-	return false;
+	while (live != 0)
+		/* [MO:ext-live] pairs with extent_put: not once it was freed. */
+		if (cas_acq_rel(&e->live, &live, live + npages))
+			return true;
+	if (!unstack(p, e))
+		return false;
+	st_rlx(&e->state, (uint32_t)EXT_LIVE);
+	st_rlx(&e->live, npages);
+	e->npages = 0;
+	stat_inc(p->stats, STAT_live_regions);
+	stat_count(p->stats, STAT_live_bytes, class_bytes(e->cls));
+	return true;
 }
 
 void pool_release_quarantine(struct ext_pool *p)
@@ -710,7 +715,7 @@ static void fork_child_extent(struct ext_pool *p, uint32_t page,
 	st_rlx(&e->live, live);
 	if (live) {
 		stat_inc(p->stats, STAT_live_regions);
-		stat_add(p->stats, STAT_live_bytes, class_bytes(cls));
+		stat_count(p->stats, STAT_live_bytes, class_bytes(cls));
 		st_rlx(&e->state, (uint32_t)EXT_LIVE);
 		e->flags &= (uint8_t)~EXT_COLD;
 		budget_count(p, class_bytes(cls));

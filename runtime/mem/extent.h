@@ -32,8 +32,6 @@ enum ext_state {
 	EXT_VIRGIN,
 	EXT_FREE,
 	EXT_LIVE,
-	EXT_CLAIMED,     /* while on a stack, the program mapped over it */
-	EXT_CLAIMED_OFF, /* the same, and off the stack by now */
 };
 
 enum ext_flags {
@@ -47,10 +45,12 @@ enum ext_flags {
 struct extent {
 	_Atomic(uint32_t) next;  /* link of the stack it is on */
 	_Atomic(uint32_t) state; /* enum ext_state */
-	_Atomic(uint32_t) live;  /* pages of the region not yet unmapped */
-	uint32_t npages;         /* pages of the region when it was mapped */
-	uint32_t dirty;          /* pages from here on are zero (anonymous) and
+	_Atomic(uint32_t) live;  /* pages not yet unmapped; 0: nobody's, or its
+				  * allocator's */
+	uint16_t npages;         /* pages of the region when it was mapped */
+	uint16_t dirty;          /* pages from here on are zero (anonymous) and
 				  * may be without a frame */
+	uint32_t fill_end;       /* from here the page is zero; 0: not known */
 	uint32_t epoch;          /* of the fork ledger, when allocated */
 	uint8_t cls;
 	uint8_t flags;
@@ -66,7 +66,7 @@ struct extent {
 
 struct ext_shard {
 	struct istack hot[EXT_NR_CLASSES];
-	_Atomic(uint32_t) ticks; /* relaxed: paces pool_tick's caller */
+	_Atomic(uint64_t) ticks; /* relaxed: paces pool_tick's caller */
 } FL_ALIGNED_CL;
 
 /* Memory of all pools of a pager. */
@@ -169,11 +169,12 @@ static inline struct extent *pool_extent(struct ext_pool *p, uint32_t page)
 }
 
 /* Counts the calls made on this CPU, more or less. */
-static inline uint32_t pool_tick(struct ext_pool *p)
+static inline uint64_t pool_tick(struct ext_pool *p)
 {
 	struct ext_shard *s = &p->shards[sys_cpu_id() & p->shard_mask];
 
-	return add_rlx(&s->ticks, 1u);
+	stat_local_add(&s->ticks, 1);
+	return ld_rlx(&s->ticks);
 }
 
 /*
@@ -192,9 +193,9 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls);
 void extent_free(struct ext_pool *p, struct extent *e);
 
 /*
- * extent_claim - the program has mapped something over a page of @e that no
- * region has: @npages more pages are in use until extent_unclaim. The region
- * lock is held. False: the extent cannot be claimed (being handed out).
+ * extent_claim - the program maps something over @npages pages of @e that no
+ * region has: they are in use until extent_put. The region lock is held. False:
+ * the extent is just being handed out or put back, try again.
  */
 bool extent_claim(struct ext_pool *p, struct extent *e, uint32_t npages);
 
