@@ -56,6 +56,7 @@ static char *publish(struct fl_pager *p, enum arena_kind kind, struct extent *e,
 	e->prot = (uint8_t)prot;
 	st_rlx(&e->live, pages);
 	if (unlikely(pt_set_range(&p->pt[kind], page, pages, pte, 1) < 0)) {
+		st_rlx(&e->live, 0u);
 		extent_free(pool, e);
 		return NULL;
 	}

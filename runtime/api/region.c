@@ -84,8 +84,10 @@ static void seg_extent(struct fl_pager *p, struct ext_pool *pool, struct seg *s,
 {
 	struct pgtable *pt = &p->pt[s->arena];
 	size_t len = (size_t)(end - s->addr) >> FL_PAGE_SHIFT;
-	uint32_t max =
-		ext_class_pages(s->e->cls) - (s->page - ext_index(pool, s->e));
+	/* Of the chunk: the extent may not have been cut yet. */
+	int cls = pool_chunk_class(pool, s->page);
+	uint32_t max = ext_class_pages((unsigned int)cls) -
+		       (s->page - ext_index(pool, s->e));
 	enum pte_state state;
 	pte_t first, next;
 
@@ -312,6 +314,10 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 		return s->kind == SEG_KERNEL || pool_claim_chunk(pool, c) ?
 			       0 :
 			       -EAGAIN;
+	if (ld_rlx(&s->e->state) == EXT_VIRGIN) {
+		pool_cut(pool, s->page);
+		return -EAGAIN;
+	}
 	lock_take(&s->e->lock);
 	if (s->kind == SEG_PRESENT) {
 		if (seg_move(p, s, PTE_PRESENT, PTE_KERNEL, 0) != s->n)
@@ -324,11 +330,25 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 					   pte_mk_state(PTE_KERNEL, 0), 0);
 	}
 	lock_drop(&s->e->lock);
+	if (ret == -ENOMEM)
+		extent_put(pool, s->e, s->n);
 	return ret;
 }
 
-/* An extent was being handed out or a page unmapped: look again. */
+/* An extent was being handed out or cut, a page unmapped: look again. One that
+ * is being trimmed may take a while. */
 #define CLAIM_TRIES 1000
+#define CLAIM_YIELDS 100
+
+static void claim_wait(int tries)
+{
+	struct timespec tick = { .tv_nsec = 1000 * 1000 };
+
+	if (tries < CLAIM_YIELDS)
+		sys_sched_yield();
+	else
+		sys_call2(__NR_nanosleep, &tick, NULL);
+}
 
 int region_claim(struct fl_pager *p, char *addr, size_t len)
 {
@@ -340,7 +360,7 @@ int region_claim(struct fl_pager *p, char *addr, size_t len)
 		seg_get(p, addr, end, &s);
 		ret = s.kind == SEG_OUTSIDE ? 0 : claim_piece(p, &s);
 		if (ret == -EAGAIN && ++tries < CLAIM_TRIES) {
-			sys_sched_yield();
+			claim_wait(tries);
 			continue;
 		}
 		if (ret < 0)

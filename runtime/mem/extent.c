@@ -393,6 +393,26 @@ static struct extent *carve(struct ext_pool *p, unsigned int cls)
 	return &p->ext[first];
 }
 
+void pool_cut(struct ext_pool *p, uint32_t page)
+{
+	unsigned int cls = (unsigned int)pool_chunk_class(p, page);
+	/* [MO:fresh] pairs with fresh_chunk. */
+	uint64_t run = ld_acq(&p->fresh[cls]);
+	uint32_t next, end;
+
+	do {
+		next = (uint32_t)(run >> 32);
+		end = (uint32_t)run;
+		if (page < next || page >= end)
+			return;
+		/* [MO:fresh] pairs with fresh_chunk. */
+	} while (!cas_acq(&p->fresh[cls], &run, (uint64_t)end << 32 | end));
+	for (; next < end; next += ext_class_pages(cls)) {
+		ext_make(p, next, cls, EXT_COLD);
+		istack_push(&p->cold[cls], next, links(p));
+	}
+}
+
 /* ---------------------------------------------------------------------------
  * Recycling
  */

@@ -199,6 +199,13 @@ void extent_free(struct ext_pool *p, struct extent *e);
  */
 bool extent_claim(struct ext_pool *p, struct extent *e, uint32_t npages);
 
+/*
+ * pool_cut - @page lies in a chunk with a class, in an extent that never was
+ * cut: it is cut now, and the rest of the chunk, without frames. (Unless
+ * another thread is about to.)
+ */
+void pool_cut(struct ext_pool *p, uint32_t page);
+
 /* extent_put - @n pages of @e are unmapped; the last frees the extent. */
 void extent_put(struct ext_pool *p, struct extent *e, uint32_t n);
 

@@ -247,6 +247,34 @@ Test(find, kinds)
 }
 
 /* Two pagers share no memory, and each takes its own down. */
+/* Address asked for, given up, mapped by force, given up: nothing is lost. */
+Test(fixed, over_a_free_region_leaks_nothing)
+{
+	struct fl_pager *p = opened("mem=64M,learn=0");
+	uint64_t before, after;
+
+	for (int i = 0; i < 1000; i++) {
+		unsigned char *q = fl_pager_mmap(p, NULL, MIB, RW, ANON, -1, 0);
+
+		cr_assert_not(FL_IS_ERR(q));
+		cr_assert_eq(fl_pager_munmap(p, q, MIB), 0);
+		if (i == 10)
+			fl_stat_read(p, "resident_bytes", &before);
+		cr_assert_eq(fl_pager_mmap(p, q, MIB, PROT_READ,
+					   ANON | MAP_FIXED, -1, 0),
+			     q);
+		cr_assert_eq(fl_pager_munmap(p, q, MIB), 0);
+	}
+	fl_stat_read(p, "resident_bytes", &after);
+	cr_expect_leq(after, before);
+	fl_stat_read(p, "live_bytes", &after);
+	cr_expect_eq(after, 0, "%llu", (unsigned long long)after);
+	fl_stat_read(p, "maps_anon", &after);
+	cr_expect_geq(after, 900, "the others went to the kernel: %llu",
+		      (unsigned long long)after);
+	cr_expect_eq(fl_pager_close(p), 0);
+}
+
 Test(pagers, two)
 {
 	struct fl_pager *p = opened(NULL), *q = opened("hardened=1");
