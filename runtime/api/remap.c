@@ -54,6 +54,27 @@ static int remap_check(const struct remap *r)
 	return 0;
 }
 
+/* Publishes the room that an anonymous region grows into, unless the program
+ * has mapped something there. */
+static bool take_room(struct fl_pager *p, struct seg *s, uint32_t more)
+{
+	struct pgtable *pt = &p->pt[s->arena];
+	uint32_t first = s->page + s->n;
+	bool ok;
+
+	lock_take(&s->e->lock);
+	ok = pt_count_range(pt, first, more, PTE_NONE) == more;
+	if (ok) {
+		add_rlx(&s->e->live, more);
+		ok = pt_set_range(pt, first, more,
+				  pte_mk_present(first, PTE_R | PTE_W), 1) == 0;
+		if (!ok)
+			sub_rlx(&s->e->live, more);
+	}
+	lock_drop(&s->e->lock);
+	return ok;
+}
+
 /* Grows an anonymous region in the room behind it. */
 static bool grow_in_place(struct fl_pager *p, struct seg *s,
 			  const struct remap *r)
@@ -67,22 +88,20 @@ static bool grow_in_place(struct fl_pager *p, struct seg *s,
 	if (s->e->flags & EXT_FILE || pool->hardened || end != s->e->npages ||
 	    end + more > ext_class_pages(s->e->cls))
 		return false;
-	total = end + (uint32_t)more;
-	if (extent_need(pool, s->e, total) < 0)
+	if (!take_room(p, s, (uint32_t)more))
 		return false;
+	/* Ours from here on; nobody else knows of it yet. */
+	total = end + (uint32_t)more;
+	if (extent_need(pool, s->e, total) < 0) {
+		pager_unmap(p, s->addr + r->old_len, r->new_len - r->old_len);
+		return false;
+	}
 	used = s->e->dirty < total ? s->e->dirty : total;
 	if (used > end)
 		memset(ext_user(pool, s->e) + done, 0,
 		       (size_t)(used - end) << FL_PAGE_SHIFT);
 	if (s->e->dirty < total)
 		s->e->dirty = (uint16_t)total;
-	add_rlx(&s->e->live, (uint32_t)more);
-	if (pt_set_range(&p->pt[s->arena], s->page + s->n, more,
-			 pte_mk_present(s->page + s->n, PTE_R | PTE_W),
-			 1) < 0) {
-		sub_rlx(&s->e->live, (uint32_t)more);
-		return false;
-	}
 	s->e->npages = (uint16_t)total;
 	return true;
 }
@@ -147,6 +166,36 @@ static void *move_present(struct fl_pager *p, struct seg *s,
 	return to;
 }
 
+/*
+ * The range is more than one piece: parts of an anonymous region were demoted
+ * and may be one mapping to the kernel again. Demotes the rest.
+ */
+static int remap_join(struct fl_pager *p, struct seg *s, const struct remap *r)
+{
+	char *pos = r->addr, *end = pos + r->old_len;
+	struct seg piece = *s;
+	int ret;
+
+	while (pos < end) {
+		seg_get(p, pos, end, &piece);
+		if (piece.kind == SEG_OUTSIDE || piece.arena != ARENA_ANON ||
+		    piece.e != s->e)
+			return -EFAULT;
+		if (piece.kind == SEG_PRESENT) {
+			ret = region_demote(p, &piece);
+			if (ret == -EAGAIN)
+				continue;
+			if (ret < 0)
+				return ret;
+		} else if (!piece.demoted) {
+			return -EFAULT;
+		}
+		pos += piece.len;
+	}
+	seg_get(p, r->addr, end, s);
+	return s->len < r->old_len ? -EFAULT : 0;
+}
+
 static void *remap_present(struct fl_pager *p, struct seg *s,
 			   const struct remap *r)
 {
@@ -165,6 +214,19 @@ static void *remap_present(struct fl_pager *p, struct seg *s,
 	return move_present(p, s, r);
 }
 
+/* The kernel moves a mapping of its own to a place in an arena. */
+static void *remap_into(struct fl_pager *p, const struct remap *r)
+{
+	void *ret;
+
+	if (region_claim(p, r->new_addr, r->new_len) < 0)
+		return err_ptr(-ENOMEM);
+	ret = kernel_remap(r);
+	if (is_err(ret))
+		region_unclaim(p, r->new_addr, r->new_len);
+	return ret;
+}
+
 /*
  * A kernel mapping inside of an arena moves out: first to its new place at its
  * old length, leaving the old range mapped (empty), then it changes length.
@@ -176,7 +238,10 @@ static void *remap_kernel(struct fl_pager *p, struct seg *s,
 	char *at;
 
 	if (r->flags & MREMAP_DONTUNMAP)
-		return kernel_remap(r);
+		return r->flags & MREMAP_FIXED && pager_touches(p, r->new_addr,
+								r->new_len) ?
+			       remap_into(p, r) :
+			       kernel_remap(r);
 	if (r->new_len <= r->old_len && !(r->flags & MREMAP_FIXED)) {
 		if (r->new_len < r->old_len)
 			pager_unmap(p, s->addr + r->new_len,
@@ -215,19 +280,6 @@ static void *remap_kernel(struct fl_pager *p, struct seg *s,
 	return at;
 }
 
-/* The new place is in an arena, the old one is not. */
-static void *remap_into(struct fl_pager *p, const struct remap *r)
-{
-	void *ret;
-
-	if (region_claim(p, r->new_addr, r->new_len) < 0)
-		return err_ptr(-ENOMEM);
-	ret = kernel_remap(r);
-	if (is_err(ret))
-		region_unclaim(p, r->new_addr, r->new_len);
-	return ret;
-}
-
 void *fl_pager_mremap(struct fl_pager *p, void *addr, size_t old_len,
 		      size_t new_len, int flags, void *new_addr)
 {
@@ -255,8 +307,11 @@ void *fl_pager_mremap(struct fl_pager *p, void *addr, size_t old_len,
 	 * copies, for which the kernel says EINVAL. */
 	if (r.old_len == 0)
 		return err_ptr(-EINVAL);
-	if (s.len < r.old_len)
-		return err_ptr(-EFAULT);
+	if (s.len < r.old_len) {
+		ret = remap_join(p, &s, &r);
+		if (ret < 0)
+			return err_ptr(ret);
+	}
 	return s.kind == SEG_KERNEL ? remap_kernel(p, &s, &r) :
 				      remap_present(p, &s, &r);
 }

@@ -9,6 +9,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 #define N 8
 #define FILE_PAGES 32
 #define RW (PROT_READ | PROT_WRITE)
@@ -179,6 +182,78 @@ static void keep_place(int kind)
 	look("gone", q, N);
 }
 
+/* Growth where the program has put something behind the region. */
+static void neighbour(void)
+{
+	unsigned char *p = region(2), *q, *r;
+
+	say("a neighbour");
+	SAY_I(munmap(p + 5 * PAGE, (N - 5) * PAGE));
+	r = mmap(p + 5 * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	say("  %s", res_p(r));
+	q = mremap(p, 5 * PAGE, 20 * PAGE, MREMAP_MAYMOVE);
+	say("  %s, bytes %ld, neighbour's %ld", res_p(q),
+	    differs(q, 1, 0, 5 * PAGE), differs(r, 1, 0, PAGE));
+	SAY_I(munmap(q, 20 * PAGE));
+	say("  neighbour's %ld", differs(r, 1, 0, PAGE));
+	SAY_I(munmap(r, PAGE));
+
+	/* Five pages of a region of five, the room behind them taken. */
+	p = mmap(NULL, 5 * PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r = mmap(p + 5 * PAGE, PAGE, PROT_READ,
+		 MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0);
+	fill_as(p, 1, 0, 5 * PAGE);
+	q = mremap(p, 5 * PAGE, 8 * PAGE, MREMAP_MAYMOVE);
+	say("  %s, bytes %ld, neighbour's %d", res_p(q),
+	    differs(q, 1, 0, 5 * PAGE),
+	    r == MAP_FAILED || differs(r, 1, 0, PAGE) < 0);
+	SAY_I(munmap(q, 8 * PAGE));
+	if (r != MAP_FAILED)
+		munmap(r, PAGE);
+}
+
+/* A region in pieces for a while, and one mapping again. */
+static void rejoined(void)
+{
+	unsigned char *p = region(2), *q;
+
+	say("rejoined");
+	SAY_I(mprotect(p + 2 * PAGE, PAGE, PROT_READ));
+	SAY_P(mremap(p, N * PAGE, 3 * N * PAGE, MREMAP_MAYMOVE));
+	SAY_I(mprotect(p + 2 * PAGE, PAGE, RW));
+	q = mremap(p, N * PAGE, 3 * N * PAGE, MREMAP_MAYMOVE);
+	say("  %s", res_p(q));
+	if (q == MAP_FAILED)
+		q = p;
+	look("grown", q, 3 * N);
+	SAY_I(munmap(q, 3 * N * PAGE));
+}
+
+/* A kernel mapping whose place is kept, onto a live region of any kind. */
+static void keep_place_onto(int kind)
+{
+	unsigned char *p = region(2), *to = region(kind), *q, *r[4];
+	int wrong = 0;
+
+	say("%s, under a mapping whose place is kept", kinds[kind]);
+	SAY_I(mprotect(p, N * PAGE, PROT_READ));
+	q = mremap(p, N * PAGE, N * PAGE,
+		   MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+	say("  %s there %d bytes %ld", res_p(q), q == to,
+	    differs(to, 1, 0, N * PAGE));
+	look("old place", p, N);
+	SAY_I(munmap(to, N * PAGE));
+	look("gone", to, N);
+	for (size_t i = 0; i < COUNT(r); i++) {
+		r[i] = region(kind);
+		wrong += differs(r[i], 1, 0, N * PAGE) >= 0;
+	}
+	for (size_t i = 0; i < COUNT(r); i++)
+		munmap(r[i], N * PAGE);
+	say("  next regions: %d wrong", wrong);
+	SAY_I(munmap(p, N * PAGE));
+}
+
 static void errors(int kind)
 {
 	unsigned char *p = region(kind), *where = reserve(N);
@@ -217,6 +292,9 @@ int main(void)
 		move(kind);
 		keep_place(kind);
 		errors(kind);
+		keep_place_onto(kind);
 	}
+	neighbour();
+	rejoined();
 	return 0;
 }
