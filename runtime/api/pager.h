@@ -143,6 +143,9 @@ struct seg {
 	uint32_t n;
 };
 
+/* Payload of KERNEL entries: the bytes are a region's own. */
+#define PAYLOAD_DEMOTED 1u
+
 /* The piece that starts at @addr, not past @end. */
 void seg_get(struct fl_pager *p, char *addr, char *end, struct seg *s);
 

@@ -28,9 +28,6 @@
 #include "base/sys.h"
 #include "base/ban.h"
 
-/* Payload of KERNEL entries: the bytes are the region's own. */
-#define DEMOTED 1u
-
 /* ---------------------------------------------------------------------------
  * Pieces of a range
  */
@@ -97,7 +94,8 @@ static void seg_extent(struct fl_pager *p, struct ext_pool *pool, struct seg *s,
 	       state == PTE_BUSY)
 		wait_busy(s->e);
 	s->kind = kind_of(state);
-	s->demoted = state == PTE_KERNEL && pte_payload(first) == DEMOTED;
+	s->demoted = state == PTE_KERNEL &&
+		     pte_payload(first) == PAYLOAD_DEMOTED;
 	s->n = max;
 	if (state != PTE_KERNEL &&
 	    pt_count_range(pt, s->page, max, state) == max)
@@ -231,7 +229,7 @@ int region_demote(struct fl_pager *p, struct seg *s)
 	if (ret < 0)
 		seg_present_again(p, s);
 	else
-		seg_move(p, s, PTE_BUSY, PTE_KERNEL, DEMOTED);
+		seg_move(p, s, PTE_BUSY, PTE_KERNEL, PAYLOAD_DEMOTED);
 	lock_drop(&s->e->lock);
 	if (ret < 0)
 		return -ENOMEM;
@@ -319,8 +317,9 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 		return -EAGAIN;
 	}
 	lock_take(&s->e->lock);
-	if (s->kind == SEG_PRESENT) {
-		if (seg_move(p, s, PTE_PRESENT, PTE_KERNEL, 0) != s->n)
+	if (s->kind == SEG_PRESENT || s->demoted) {
+		if (seg_move(p, s, s->demoted ? PTE_KERNEL : PTE_PRESENT,
+			     PTE_KERNEL, 0) != s->n)
 			ret = -EAGAIN;
 	} else if (s->kind == SEG_NONE) {
 		if (!extent_claim(pool, s->e, s->n))
