@@ -66,6 +66,69 @@ static int copy_run(void *arg, size_t idx, size_t n, enum pte_state state)
 	return 0;
 }
 
+/*
+ * The bytes that demoted pages go back to on MADV_DONTNEED stand in the fill
+ * view only: they are taken aside while it gets its new frames.
+ */
+struct aside {
+	struct fl_pager *p;
+	char *buf; /* NULL: only count */
+	size_t bytes;
+	bool back;
+};
+
+static int aside_run(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	struct aside *a = arg;
+	struct pgtable *pt = &a->p->pt[ARENA_FILE];
+	char *at = a->p->pool[ARENA_FILE].arena.fill;
+
+	for (; state == PTE_KERNEL && n > 0; idx++, n--) {
+		char *page = at + (idx << FL_PAGE_SHIFT);
+
+		if (pte_payload(pt_get(pt, idx)) != PAYLOAD_DEMOTED)
+			continue;
+		if (a->buf && a->back)
+			memcpy(page, a->buf + a->bytes, FL_PAGE_SIZE);
+		else if (a->buf)
+			memcpy(a->buf + a->bytes, page, FL_PAGE_SIZE);
+		a->bytes += FL_PAGE_SIZE;
+	}
+	return 0;
+}
+
+static void aside_walk(struct aside *a, size_t pages, bool back)
+{
+	a->bytes = 0;
+	a->back = back;
+	pt_for_each(&a->p->pt[ARENA_FILE], 0, pages, aside_run, a);
+}
+
+/* 0 or -errno; @a->bytes is 0 where there is nothing to put back. */
+static int aside_take(struct aside *a, size_t pages)
+{
+	char *buf;
+
+	aside_walk(a, pages, false);
+	if (a->bytes == 0)
+		return 0;
+	buf = sys_mmap(NULL, a->bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (is_err(buf))
+		return (int)ptr_err(buf);
+	a->buf = buf;
+	aside_walk(a, pages, false);
+	return 0;
+}
+
+static void aside_back(struct aside *a, size_t pages)
+{
+	if (!a->buf)
+		return;
+	aside_walk(a, pages, true);
+	sys_munmap(a->buf, a->bytes);
+}
+
 struct view_walk {
 	struct fl_pager *p;
 	size_t from; /* page up to which the user view is done */
@@ -122,13 +185,21 @@ static int copy_file_arena(struct fl_pager *p)
 {
 	struct ext_pool *pool = &p->pool[ARENA_FILE];
 	size_t pages = (size_t)ld_rlx(&pool->next_chunk) * CHUNK_PAGES;
+	struct aside aside = { .p = p };
 	int ret;
 
 	if (arena_size(&pool->arena) == 0) /* shrunk before it was used */
 		return 0;
-	ret = arena_fork_fill(&pool->arena, pages << FL_PAGE_SHIFT);
+	ret = aside_take(&aside, pages);
 	if (ret < 0)
 		return ret;
+	ret = arena_fork_fill(&pool->arena, pages << FL_PAGE_SHIFT);
+	if (ret < 0) {
+		if (aside.buf)
+			sys_munmap(aside.buf, aside.bytes);
+		return ret;
+	}
+	aside_back(&aside, pages);
 	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, p);
 	ret = view_turn(p, 0, pages, true);
 	if (ret == 0)
@@ -156,7 +227,8 @@ static int settle_run(void *arg, size_t idx, size_t n, enum pte_state state)
 
 	if (state == PTE_BUSY)
 		pt_move_range(&p->pt[ARENA_ANON], &e->pte_lock, idx, n,
-			      PTE_BUSY, pte_mk_state(PTE_KERNEL, 1), 0);
+			      PTE_BUSY,
+			      pte_mk_state(PTE_KERNEL, PAYLOAD_DEMOTED), 0);
 	return 0;
 }
 
@@ -210,10 +282,10 @@ void pager_adopt(struct fl_pager *p)
 
 static int is_live(void *arg, size_t idx, size_t n, enum pte_state state)
 {
-	(void)arg;
-	(void)idx;
-	(void)n;
-	return state == PTE_PRESENT || state == PTE_BUSY;
+	struct aside a = { .p = arg };
+
+	aside_run(&a, idx, n, state);
+	return state == PTE_PRESENT || state == PTE_BUSY || a.bytes > 0;
 }
 
 /* At once if there are pages to copy, else when the child first maps. */
@@ -225,7 +297,7 @@ static bool fork_child_pager(struct fl_pager *p)
 	lock_init(&p->adopt_lock, LOCK_ADOPT);
 	p->adopt = p->usable;
 	if (!p->usable || !pt_for_each(&p->pt[ARENA_FILE], 0,
-				       chunks * CHUNK_PAGES, is_live, NULL))
+				       chunks * CHUNK_PAGES, is_live, p))
 		return true;
 	return take_over(p);
 }
