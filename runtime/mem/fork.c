@@ -42,6 +42,7 @@ int fork_ledger_init(struct fork_ledger *f)
 	f->lost = 0;
 	f->slots = s;
 	f->mine = -1;
+	f->doubt = 0;
 	lock_init(&f->lock, LOCK_FORK);
 	return 0;
 }
@@ -76,7 +77,7 @@ void fork_prepare(struct fork_ledger *f)
 void fork_parent(struct fork_ledger *f, bool failed)
 {
 	if (failed && f->mine >= 0)
-		st_rlx(&f->slots->slot[f->mine].state, (uint32_t)SLOT_FREE);
+		f->doubt |= (uint64_t)1 << f->mine;
 	st_rlx(&f->epoch, ld_rlx(&f->epoch) + 1);
 	f->mine = -1;
 	lock_drop(&f->lock);
@@ -84,9 +85,15 @@ void fork_parent(struct fork_ledger *f, bool failed)
 
 void fork_child_begin(struct fork_ledger *f)
 {
+	int32_t pid = (int32_t)sys_getpid();
+
 	if (f->mine < 0)
 		return;
-	st_rlx(&f->slots->slot[f->mine].pid, (int32_t)sys_getpid());
+	/* In a PID namespace of its own the child's number tells the parent
+	 * nothing: 0, which is not asked after. */
+	if (sys_call0(__NR_getppid) == 0)
+		pid = 0;
+	st_rlx(&f->slots->slot[f->mine].pid, pid);
 	/* [MO:fork-slot] the pid, to slot_pending in the parent. */
 	st_rel(&f->slots->slot[f->mine].state, (uint32_t)SLOT_TAKING);
 }
@@ -102,6 +109,7 @@ void fork_child_end(struct fork_ledger *f, bool copied)
 	if (is_err(slots_map(f->slots)))
 		BUG("no page for the fork ledger");
 	f->mine = -1;
+	f->doubt = 0;
 	f->lost = 0;
 	st_rlx(&f->barrier, 0u);
 	lock_reset(&f->lock);
@@ -112,6 +120,8 @@ static bool alive(int32_t pid)
 {
 	siginfo_t info;
 
+	if (pid == 0)
+		return true;
 	if (sys_call2(__NR_kill, pid, 0) == -ESRCH)
 		return false;
 	info.si_pid = 0;
@@ -121,6 +131,16 @@ static bool alive(int32_t pid)
 	return true;
 }
 
+/* Surely no children: as long as there are some, one may be stopped before its
+ * first instruction. */
+static bool childless(void)
+{
+	siginfo_t info;
+
+	return sys_call5(__NR_waitid, P_ALL, 0, &info,
+			 WEXITED | WNOHANG | WNOWAIT | __WALL, NULL) == -ECHILD;
+}
+
 static bool slot_pending(struct fork_ledger *f, int i)
 {
 	/* [MO:fork-slot] pairs with fork_child_begin and fork_child_end. */
@@ -128,10 +148,12 @@ static bool slot_pending(struct fork_ledger *f, int i)
 
 	if (state == SLOT_FREE)
 		return false;
-	if (state == SLOT_FORKED)
+	if (state == SLOT_FORKED &&
+	    !(f->doubt & (uint64_t)1 << i && childless()))
 		return true;
 	if (state == SLOT_TAKING && alive(ld_rlx(&f->slots->slot[i].pid)))
 		return true;
+	f->doubt &= ~((uint64_t)1 << i);
 	st_rlx(&f->slots->slot[i].state, (uint32_t)SLOT_FREE);
 	return false;
 }

@@ -16,9 +16,13 @@
  *   FREE -> FORKED     parent, before fork
  *   FORKED -> TAKING   child, at once, with its pid
  *   TAKING -> DONE     child, when it has its copy
- *   FORKED -> FREE     parent, when fork failed
+ *   FORKED -> FREE     parent, fork_poll, when fork seems to have failed and
+ *                      this process has no children
  *   DONE -> FREE       parent, fork_poll
  *   TAKING -> FREE     parent, fork_poll, when the child has died
+ * That a fork failed is told by errno, which handlers of others may have
+ * changed: such a slot is in doubt, and its child, if there is one, may yet
+ * come to it.
  * A child that dies between the fork and its first instruction of ours stays
  * FORKED: what lived then stays in quarantine. When all slots are taken, what
  * lives is given up for good (`lost`).
@@ -45,6 +49,7 @@ struct fork_ledger {
 	struct fork_slots *slots; /* shared with the children */
 	int mine;                 /* slot of the fork in progress, -1 none */
 	uint32_t slot_epoch[FORK_SLOTS];
+	uint64_t doubt;      /* slots of forks that seem to have failed */
 	struct fl_lock lock; /* LOCK_FORK */
 };
 
@@ -52,7 +57,7 @@ int fork_ledger_init(struct fork_ledger *f);
 void fork_ledger_destroy(struct fork_ledger *f);
 
 /* The three handlers of pthread_atfork. prepare takes the lock, the other two
- * drop it. @failed: there is no child. */
+ * drop it. @failed: there may be no child. */
 void fork_prepare(struct fork_ledger *f);
 void fork_parent(struct fork_ledger *f, bool failed);
 /* The child's first act, and its last. @copied: it has frames of its own;
