@@ -146,6 +146,8 @@ static int take_sample(uint32_t pid, struct sample *s, bool quiet)
 	if (ret == 1) {
 		snprintf(path, sizeof(path), "/proc/%u/root%s", pid, page);
 		ret = read_page(path, s);
+		/* In a container it knows itself by another number. */
+		s->head.pid = pid;
 		if (ret == -EPROTO)
 			why = "its counters are of another version";
 	} else if (ret == 0) {
@@ -245,16 +247,22 @@ static int show_one(const struct args *a)
 }
 
 /* A file whose process has gone, or has become another: removed. */
-static bool prune(int dir, const char *path, const struct sample *s,
+static void prune(int dir, const char *path, const struct sample *s,
 		  uint32_t pid)
 {
 	const char *name = strrchr(path, '/') + 1;
 
-	if (s->head.pid == pid && s->head.start_time &&
-	    stat_proc_start(pid) == s->head.start_time)
-		return false;
-	unlinkat(dir, name, 0);
-	return true;
+	if (s->head.pid != pid || !s->head.start_time ||
+	    stat_proc_start(pid) != s->head.start_time)
+		unlinkat(dir, name, 0);
+}
+
+/* The number that a file's name is, or 0. */
+static uint32_t pid_of(const char *name)
+{
+	if (name[strspn(name, "0123456789")] || strlen(name) > 10)
+		return 0;
+	return (uint32_t)strtoul(name, NULL, 10);
 }
 
 static void print_row(struct sample *s)
@@ -266,37 +274,56 @@ static void print_row(struct sample *s)
 	       (unsigned long long)s->v[STAT_resident_bytes]);
 }
 
-/* This user's programs; what dead ones have left is removed on the way. */
-static int show_all(const struct args *a)
+/* What dead programs of this user have left is removed. */
+static void prune_all(void)
 {
 	char dir[128], path[512];
 	int fd = stat_dir(getenv("XDG_RUNTIME_DIR"), false, dir, sizeof(dir));
+	DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *d;
+
+	while (list && (d = readdir(list))) {
+		uint32_t pid = pid_of(d->d_name);
+		struct sample s;
+
+		if (!pid)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
+		if (read_page(path, &s) != -ENOENT)
+			prune(fd, path, &s, pid);
+	}
+	if (list)
+		closedir(list);
+}
+
+/* Every program that this user may look into: for root, those of all users,
+ * and those that have changed theirs. */
+static int show_all(const struct args *a)
+{
 	struct dirent *d;
 	DIR *list;
 
+	prune_all();
+	list = opendir("/proc");
+	if (!list) {
+		fprintf(stderr, "faultline stat: /proc: %s\n", strerror(errno));
+		return 1;
+	}
 	if (!a->json)
 		printf("%8s  %-16s %12s %12s %12s %16s\n", "PID", "PROGRAM",
 		       "FILE-MAPS", "ANON-MAPS", "KERNEL-MAPS", "RESIDENT");
-	list = fd >= 0 ? fdopendir(fd) : NULL;
-	while (list && (d = readdir(list))) {
+	while ((d = readdir(list))) {
+		uint32_t pid = pid_of(d->d_name);
 		struct sample s;
-		uint32_t pid;
 
-		if (d->d_name[strspn(d->d_name, "0123456789")] ||
-		    strlen(d->d_name) > 10)
-			continue;
-		pid = (uint32_t)strtoul(d->d_name, NULL, 10);
-		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
-		if (read_page(path, &s) == -ENOENT ||
-		    prune(fd, path, &s, pid) || take_sample(pid, &s, true))
+		if (!pid || take_sample(pid, &s, true))
 			continue;
 		if (a->json)
 			print_json(&s);
 		else
 			print_row(&s);
 	}
-	if (list)
-		closedir(list);
+	closedir(list);
 	return 0;
 }
 
@@ -349,7 +376,7 @@ int cmd_stat(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "[PID]",
 		.doc = "Show the counters of a running program, or a line for "
-		       "each of yours.",
+		       "each of yours; root sees those of all users.",
 	};
 	static char name[] = "faultline stat";
 	struct args a = { 0 };
