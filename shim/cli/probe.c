@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef FL_HAVE_RSEQ
@@ -62,6 +63,19 @@ static void human(char *buf, size_t size, uint64_t v)
 		snprintf(buf, size, "%.1f %ciB", d, units[u]);
 }
 
+/* The options in force for this program; what is wrong is reported once. */
+static const struct conf *settings(void)
+{
+	extern char **environ;
+	static struct conf c;
+	static bool loaded;
+
+	if (!loaded)
+		conf_load(&c, environ);
+	loaded = true;
+	return &c;
+}
+
 static void probe_page_size(struct finding *f)
 {
 	long size = sysconf(_SC_PAGESIZE);
@@ -85,6 +99,72 @@ static void probe_preload(struct finding *f)
 		finding(f, PROBE_OK, "%.150s", path);
 	else
 		finding(f, PROBE_BAD, "%.130s is missing", path);
+}
+
+/* The environment of a program that is to tell how the preload came up. */
+static void trial_env(const char *lib)
+{
+	setenv("LD_PRELOAD", lib, 1);
+	setenv("FAULTLINE_SUMMARY", "1", 1);
+	setenv("FAULTLINE_LOG", "warn", 1);
+	setenv("FAULTLINE_STAT", "0", 1);
+}
+
+/* What `faultline --version` says on standard error under the preload. */
+static bool trial(const char *lib, char *said, size_t size)
+{
+	int end[2], status = -1;
+	size_t have = 0;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(end, O_CLOEXEC))
+		return false;
+	pid = fork();
+	if (pid == 0) {
+		trial_env(lib);
+		dup2(end[1], STDERR_FILENO);
+		close(STDOUT_FILENO);
+		open("/dev/null", O_WRONLY);
+		execl("/proc/self/exe", "faultline", "--version", (char *)NULL);
+		_exit(EXIT_LAUNCHER);
+	}
+	close(end[1]);
+	while (pid > 0 && have < size - 1 &&
+	       (n = read(end[0], said + have, size - 1 - have)) > 0)
+		have += (size_t)n;
+	said[have] = '\0';
+	close(end[0]);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+}
+
+/* The pager itself, in a small program, under the limits in force. */
+static void probe_trial(struct finding *f)
+{
+	char path[PATH_MAX], said[4096] = "", *why;
+	int err;
+
+	if (settings()->off) {
+		finding(f, PROBE_BAD, "the option off is set");
+		return;
+	}
+	if (!find_preload(path, sizeof(path))) {
+		finding(f, PROBE_BAD, "there is no preload library to try");
+		return;
+	}
+	if (trial(path, said, sizeof(said)) && strstr(said, " served ")) {
+		finding(f, PROBE_OK, "a small program ran under the pager");
+		return;
+	}
+	why = strstr(said, "cannot start (error ");
+	if (why && sscanf(why, "cannot start (error %d", &err) == 1) {
+		finding(f, PROBE_BAD, "the pager cannot start: %s",
+			strerror(err));
+		return;
+	}
+	said[strcspn(said, "\n")] = '\0';
+	finding(f, PROBE_BAD, "the pager did not start%s%.110s",
+		said[0] ? ": " : "", said);
 }
 
 /* File regions live in shared memory that is mapped twice: read-only for the
@@ -164,18 +244,16 @@ static void probe_overcommit(struct finding *f)
 
 static void probe_budget(struct finding *f)
 {
-	extern char **environ;
+	const struct conf *c = settings();
 	char budget[32], ram[32];
-	struct conf c;
 
-	conf_load(&c, environ);
-	human(budget, sizeof(budget), conf_budget(&c));
+	human(budget, sizeof(budget), conf_budget(c));
 	human(ram, sizeof(ram),
 	      (uint64_t)sysconf(_SC_PHYS_PAGES) *
 		      (uint64_t)sysconf(_SC_PAGESIZE));
 	finding(f, PROBE_OK, "%s (%s); the machine has %s", budget,
-		c.mem ? "option mem" :
-			"a quarter of RAM or of the cgroup's limit",
+		c->mem ? "option mem" :
+			 "a quarter of RAM or of the cgroup's limit",
 		ram);
 }
 
@@ -404,6 +482,7 @@ const struct probe probes[] = {
 	{ "userfaultfd", probe_uffd },
 	{ "cachestat", probe_cachestat },
 	{ "io_uring", probe_uring },
+	{ "trial run", probe_trial },
 };
 
 const size_t nr_probes = sizeof(probes) / sizeof(probes[0]);
