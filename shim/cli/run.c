@@ -98,22 +98,76 @@ static void set_option(const char *name, const char *value)
 	setenv(var, value, 1);
 }
 
-static void check_option(struct argp_state *state, const struct conf_row *row,
-			 const char *value)
+/* A number as the table writes values of @row: 8388608 is 8M. */
+static const char *as_value(const struct conf_row *row, uint64_t v, char *buf,
+			    size_t size)
 {
+	struct conf c;
+
+	conf_defaults(&c);
+	snprintf(buf, size, "%llu", (unsigned long long)v);
+	if (!conf_set(&c, row->name, buf))
+		conf_get(&c, row->name, buf, size);
+	return buf;
+}
+
+/* What @row would have taken. */
+static void say_taken(unsigned int i, int err)
+{
+	static const struct {
+		uint64_t min, max;
+	} ranges[CONF_NR] = {
+#define CONF(name, type, def, min, max, help) { (min), (max) },
+#include "base/conf.def"
+#undef CONF
+	};
+	const struct conf_row *row = &conf_rows[i];
+	char least[32], most[32];
+
+	if (err == -ERANGE)
+		fprintf(stderr, " (%s to %s)\n",
+			as_value(row, ranges[i].min, least, sizeof(least)),
+			as_value(row, ranges[i].max, most, sizeof(most)));
+	else if (!strcmp(row->type, "size"))
+		fputs(" (a size: 4096, 256K, 2G)\n", stderr);
+	else if (!strcmp(row->type, "bool"))
+		fputs(" (0 or 1)\n", stderr);
+	else
+		fprintf(stderr, " (%s)\n", row->type);
+}
+
+static void check_option(unsigned int i, const char *value)
+{
+	const char *name = conf_rows[i].name;
 	struct conf c;
 	int err;
 
 	conf_defaults(&c);
-	err = conf_set(&c, row->name, value);
+	err = conf_set(&c, name, value);
 	if (err) {
-		fprintf(stderr, "faultline run: --%s=%s: %s", row->name, value,
+		fprintf(stderr, "faultline run: --%s=%s: %s", name, value,
 			conf_strerror(err));
-		fprintf(stderr, err == -EINVAL ? " (%s)\n" : "\n", row->type);
+		say_taken(i, err);
 		exit(EXIT_LAUNCHER);
 	}
-	(void)state;
-	set_option(row->name, value);
+	set_option(name, value);
+}
+
+/* The help of an option ends with its default. */
+static char *with_default(int key, const char *text, void *input)
+{
+	const int i = key - KEY_FIRST_ROW;
+	char value[32], *both;
+	struct conf c;
+
+	(void)input;
+	if (i < 0 || i >= (int)CONF_NR || !text)
+		return (char *)text;
+	conf_defaults(&c);
+	conf_get(&c, conf_rows[i].name, value, sizeof(value));
+	if (asprintf(&both, "%s [%s]", text, value) < 0)
+		return (char *)text;
+	return both;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -121,7 +175,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct run *r = state->input;
 
 	if (key >= KEY_FIRST_ROW && key < KEY_FIRST_ROW + (int)CONF_NR) {
-		check_option(state, &conf_rows[key - KEY_FIRST_ROW],
+		check_option((unsigned int)(key - KEY_FIRST_ROW),
 			     arg ? arg : "1");
 		return 0;
 	}
@@ -228,7 +282,10 @@ static int become(struct run *r, const char *path)
 	/* A file without '#!' that the shell would run. */
 	if (errno == ENOEXEC)
 		execvp(r->program[0], r->program);
-	fprintf(stderr, "faultline run: %s: %s\n", path, strerror(errno));
+	/* It was there a moment ago: the kernel means what is to run it. */
+	fprintf(stderr, "faultline run: %s: %s\n", path,
+		errno == ENOENT ? "its interpreter is not there" :
+				  strerror(errno));
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
@@ -241,11 +298,13 @@ int cmd_run(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "PROGRAM [ARGUMENT...]",
-		.doc = "Run PROGRAM with its mappings served by the pager."
+		.doc = "Run PROGRAM with its mappings served by the pager. "
+		       "Defaults are in brackets; faultline(7) tells more."
 		       "\vExit status: the program's; 125 when the launcher "
 		       "itself fails, 126 when the program cannot be run or "
 		       "the preload could do nothing for it, 127 when it is "
 		       "not found.",
+		.help_filter = with_default,
 	};
 	struct run r = { NULL };
 	char path[PATH_MAX];

@@ -61,7 +61,9 @@ says 'no program'
 want 125 "$fl" run --mem=lots true
 says '--mem=lots: the value is not of .*size'
 want 125 "$fl" run --high=101 true
-says '--high=101: the value is out of range'
+says '--high=101: the value is out of range (1 to 100)'
+want 125 "$fl" run --resident-max=9M true
+says 'out of range (0 to 8M)'
 want 125 "$fl" run --shared=maybe true
 says 'kernel|snapshot'
 want 125 "$fl" run --nosuch=1 true
@@ -100,6 +102,9 @@ printf '#!/bin/sh\nexit 9\n' >"$tmp/script"
 want 9 "$fl" run -- "$tmp/script"
 printf 'exit 8\n' >"$tmp/script"
 want 8 "$fl" run -- "$tmp/script"
+printf '#!%s\n' "$tmp/none" >"$tmp/script"
+want 127 "$fl" run -- "$tmp/script"
+says 'its interpreter is not there'
 # e_machine and e_ident[EI_DATA] of another.
 cp "$hold" "$tmp/foreign"
 printf '\050\000' | dd of="$tmp/foreign" bs=1 seek=18 conv=notrunc 2>/dev/null
@@ -182,6 +187,9 @@ want 0 "$fl" stat --json "$pid"
 grep -q "^{\"pid\":$pid,.*\"maps_file\":25,.*}\$" "$tmp/out" || bad "JSON"
 want 0 "$fl" stat
 grep -qE "^ *$pid +${hold##*/} +25 " "$tmp/out" || bad "not in the list"
+want 0 env XDG_RUNTIME_DIR="$tmp/none" "$fl" stat
+grep -qE "^ *$pid +${hold##*/} +25 " "$tmp/out" ||
+	bad "not in the list, its page being elsewhere"
 # Without 8 and 9, or it would keep the program from ending.
 "$fl" stat --watch=0.05 "$pid" >"$tmp/out" 2>"$tmp/err" 8>&- 9<&- &
 watcher=$!
@@ -238,9 +246,15 @@ for opt in mem high low resident_max anon_max shared summary profile; do
 done
 want 0 "$fl" doctor
 for what in 'page size' 'two views' 'memory budget' rseq membarrier userfaultfd \
-	cachestat io_uring seccomp 'huge pages' 'guard pages' overcommit; do
+	cachestat io_uring seccomp 'huge pages' 'guard pages' overcommit \
+	'trial run'; do
 	grep -qE "^(ok|note) +$what " "$tmp/out" || bad "doctor lacks $what"
 done
+want 1 sh -c 'ulimit -v 60000; exec "$@"' x "$fl" doctor
+grep -q '^BAD  *trial run  *the pager cannot start' "$tmp/out" ||
+	bad "doctor misses a low limit"
+want 1 env FAULTLINE_OFF=1 "$fl" doctor
+grep -q '^BAD .*off is set' "$tmp/out" || bad "doctor misses the option off"
 
 [ "$failed" -eq 0 ] && echo "all as wanted"
 exit "$failed"
