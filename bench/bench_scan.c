@@ -117,6 +117,20 @@ static void calibrate(struct scan_crew *crew, struct scan_job *job,
 				   (unsigned int)passes + 1;
 }
 
+static uint64_t pager_count(const char *name)
+{
+	uint64_t v = 0;
+
+	if (o.pager)
+		fl_stat_read(o.pager, name, &v);
+	return v;
+}
+
+static uint64_t served_now(void)
+{
+	return pager_count("maps_file") + pager_count("maps_anon");
+}
+
 /* All modes once; @rep < 0: to warm up, kept nowhere. */
 static void round_of(struct scan_crew *crew, struct scan_job *job,
 		     struct scan_table *t, int rep)
@@ -130,7 +144,11 @@ static void round_of(struct scan_crew *crew, struct scan_job *job,
 
 		progress("run", (unsigned int)(rep + 1) * t->n_lines + i + 1,
 			 (o.runs + 1) * t->n_lines);
+		l->served -= served_now();
+		l->handed -= pager_count("maps_kernel");
 		run(crew, job, l->mode, l->passes, &r);
+		l->served += served_now();
+		l->handed += pager_count("maps_kernel");
 		if (rep < 0)
 			continue;
 		l->wall[rep] = r.wall * 1e6 / files;

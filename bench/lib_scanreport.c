@@ -58,6 +58,14 @@ static void cell(FILE *f, int width, int digits, double v, bool have)
 		fprintf(f, " %*s", width, "-");
 }
 
+/* Of the mappings asked of the pager, those it did not hand to the kernel. */
+static double served_percent(const struct scan_line *l)
+{
+	uint64_t all = l->served + l->handed;
+
+	return all ? 100.0 * (double)l->served / (double)all : 0;
+}
+
 static void text_line(FILE *f, const struct scan_table *t,
 		      const struct scan_line *l)
 {
@@ -75,6 +83,7 @@ static void text_line(FILE *f, const struct scan_table *t,
 	cell(f, 8, 2, k.med, k.med > 0);
 	cell(f, 7, 2, kc.med, kc.med > 0);
 	cell(f, 7, 2, p.med, p.med > 0);
+	cell(f, 7, 0, served_percent(l), l->mode->ours);
 	cell(f, 8, 2, l->faults, l->counted);
 	for (e = 0; e < B_EVENTS; e++)
 		cell(f, 7, 2, l->n[e],
@@ -93,9 +102,9 @@ void report_text(FILE *f, const struct scan_table *t)
 		t->touch == TOUCH_ONE ? "first page touched" :
 					"every byte touched",
 		t->threads, t->threads == 1 ? "" : "s", t->reps);
-	fprintf(f, "  %-10s %9s %18s %9s %8s %7s %7s %8s %7s %7s %7s %7s\n",
+	fprintf(f, "  %-10s %9s %18s %9s %8s %7s %7s %7s %8s %7s %7s %7s %7s\n",
 		"mode", "us/file", "min..max", "CPU us", "x kernel", "x CPU",
-		"x pread", "faults", "mm call", "lock w", "flush", "IPI");
+		"x pread", "served%", "faults", "mm call", "lock w", "flush", "IPI");
 	for (i = 0; i < t->n_lines; i++)
 		text_line(f, t, &t->line[i]);
 	fflush(f);
@@ -122,6 +131,8 @@ static void json_line(FILE *f, const struct scan_table *t,
 		touch_name(t->touch), t->threads, l->mode->name);
 	fprintf(f, ",\"held\":%s", s->held ? "true" : "false");
 	fprintf(f, ",\"runs\":%u,\"passes\":%u", t->reps, l->passes);
+	if (l->mode->ours)
+		fprintf(f, ",\"served\":%.4f", served_percent(l) / 100);
 	json_stat(f, "us", w);
 	fprintf(f, ",\"us_mad\":%.4f", w.mad);
 	json_stat(f, "cpu_us", b_stat_of(l->cpu, t->reps));

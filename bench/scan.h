@@ -107,6 +107,7 @@ struct scan_line {
 	unsigned int passes;
 	double wall[SCAN_MAX_REPS]; /* microseconds a file */
 	double cpu[SCAN_MAX_REPS];
+	uint64_t served, handed; /* mappings: by the pager, by the kernel */
 	bool counted;
 	double n[B_EVENTS], faults; /* a file */
 	double tlb_row;             /* a file; < 0: not to be had */
