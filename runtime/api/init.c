@@ -138,13 +138,28 @@ struct view_walk {
 
 static void view_upto(struct view_walk *w, size_t to)
 {
-	struct arena *a = &w->p->pool[ARENA_FILE].arena;
+	struct ext_pool *pool = &w->p->pool[ARENA_FILE];
+	size_t off = w->from << FL_PAGE_SHIFT;
 
-	if (to > w->from && w->err == 0)
-		w->err = arena_fork_user(a, w->from << FL_PAGE_SHIFT,
-					 (to - w->from) << FL_PAGE_SHIFT,
-					 w->opened);
+	if (to > w->from && w->err == 0) {
+		size_t len = (to - w->from) << FL_PAGE_SHIFT;
+
+		w->err = arena_fork_user(&pool->arena, off, len, w->opened);
+		if (w->err == 0 && w->opened && pool->hardened)
+			w->err = arena_guard(&pool->arena, off, len);
+	}
 	w->from = to;
+}
+
+/* hardened=1: the new view is guarded but for what lives. */
+static int lift_run(void *arg, size_t idx, size_t n, enum pte_state state)
+{
+	struct fl_pager *p = arg;
+
+	if (state != PTE_PRESENT)
+		return 0;
+	return arena_unguard(&p->pool[ARENA_FILE].arena, idx << FL_PAGE_SHIFT,
+			     n << FL_PAGE_SHIFT);
 }
 
 /* The program's own kernel mappings stay. */
@@ -202,6 +217,8 @@ static int copy_file_arena(struct fl_pager *p)
 	aside_back(&aside, pages);
 	pt_for_each(&p->pt[ARENA_FILE], 0, pages, copy_run, p);
 	ret = view_turn(p, 0, pages, true);
+	if (ret == 0 && pool->hardened)
+		ret = pt_for_each(&p->pt[ARENA_FILE], 0, pages, lift_run, p);
 	if (ret == 0)
 		ret = view_turn(p, pages, arena_pages(&pool->arena), false);
 	return ret;

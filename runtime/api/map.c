@@ -309,7 +309,7 @@ static bool unmap_fast(struct fl_pager *p, enum arena_kind kind, void *addr,
 	if (likely(cleared == e->npages) || cleared == 0) {
 		if (likely(cleared)) {
 			if (kind == ARENA_ANON && !(e->flags & EXT_FILE))
-				policy_probe(p, addr, n);
+				policy_probe(p, ext_user(pool, e), e->npages);
 			stat_count(&p->stats, STAT_unmaps, 1);
 		}
 	} else {
@@ -354,15 +354,16 @@ int fl_pager_munmap(struct fl_pager *p, void *addr, size_t len)
 	pager_settle(p);
 	for (int k = 0; k < NR_ARENAS; k++) {
 		const struct arena *a = &p->pool[k].arena;
+		int ret = 0;
 
 		if (!arena_has(a, addr))
 			continue;
 		if (unlikely(rounded > arena_size(a)) ||
 		    !unmap_fast(p, (enum arena_kind)k, addr, rounded))
-			return pager_unmap(p, addr, rounded);
+			ret = pager_unmap(p, addr, rounded);
 		if (unlikely(pool_tick(&p->pool[k]) % TRIM_EVERY == 0))
 			pager_trim(p, false);
-		return 0;
+		return ret;
 	}
 	if (likely(!pager_touches(p, addr, rounded))) {
 		policy_unmap(p, addr, rounded);

@@ -194,8 +194,10 @@ int arena_guard(struct arena *a, size_t off, size_t len)
 {
 	long ret = sys_madvise(a->user + off, len, FL_MADV_GUARD_INSTALL);
 
-	if (ret == -EINVAL)
+	if (ret == -EINVAL) {
+		st_rlx(&a->split, 1u);
 		ret = sys_mprotect(a->user + off, len, PROT_NONE);
+	}
 	return (int)ret;
 }
 
@@ -203,7 +205,8 @@ int arena_unguard(struct arena *a, size_t off, size_t len)
 {
 	long ret = sys_madvise(a->user + off, len, FL_MADV_GUARD_REMOVE);
 
-	if (ret == -EINVAL)
+	/* Lifting a guard that is not there succeeds. */
+	if (ret == -EINVAL || (ret == 0 && ld_rlx(&a->split)))
 		ret = sys_mprotect(a->user + off, len, user_prot(a));
 	return (int)ret;
 }

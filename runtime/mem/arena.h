@@ -45,6 +45,9 @@ struct arena {
 	_Atomic(size_t) size;
 	char *user; /* user view */
 	char *fill; /* fill view; the user view itself in an anonymous arena */
+	/* Pieces may be guarded by their protection. Relaxed: set before such a
+	 * piece is handed on. */
+	_Atomic(uint32_t) split;
 };
 
 /*
@@ -81,7 +84,8 @@ int arena_reserve(struct arena *a, size_t off, size_t len);
 /*
  * hardened=1: makes a piece of the user view raise SIGSEGV, or lifts that.
  * Guard markers (MADV_GUARD_INSTALL, Linux 6.13 anonymous, 6.15 files) do not
- * split VMAs; where they are missing, mprotect does it and does split.
+ * split VMAs; where they are missing or refused (of locked memory), mprotect
+ * does it and does split.
  */
 int arena_guard(struct arena *a, size_t off, size_t len);
 int arena_unguard(struct arena *a, size_t off, size_t len);

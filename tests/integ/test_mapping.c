@@ -216,6 +216,27 @@ Test(hardened, access_after_munmap, .signal = SIGSEGV)
 	*(volatile unsigned char *)(q + 5000) = 2;
 }
 
+/* Idle memory goes back under hardened=1 too. */
+Test(hardened, idle_memory_goes_back)
+{
+	struct fl_pager *p = opened("hardened=1,mem=64M,low=10,learn=0");
+	void *q[400];
+	uint64_t bytes;
+
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < COUNT(q); i++) {
+			q[i] = fl_pager_mmap(p, NULL, 64 << 10, RW, ANON, -1,
+					     0);
+			cr_assert_not(FL_IS_ERR(q[i]));
+		}
+		for (size_t i = 0; i < COUNT(q); i++)
+			cr_assert_eq(fl_pager_munmap(p, q[i], 64 << 10), 0);
+	}
+	fl_stat_read(p, "resident_bytes", &bytes);
+	cr_expect_leq(bytes, 20 * MIB, "%llu", (unsigned long long)bytes);
+	cr_expect_eq(fl_pager_close(p), 0);
+}
+
 Test(find, kinds)
 {
 	struct fl_pager *p = opened(NULL), *other = opened(NULL);

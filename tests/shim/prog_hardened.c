@@ -103,6 +103,56 @@ static void child_too(void)
 	say("parent: %s %s", gone(p), gone(q));
 }
 
+#define BIG ((size_t)200000)
+
+/* As gone(), also where the kernel has put region @r. */
+static const char *gone_but(const unsigned char *p, const unsigned char *r)
+{
+	return p + PAGE > r && p < r + BIG + PAGE ? "SIGSEGV" : gone(p);
+}
+
+/* What was given back before a fork stays out of the child's reach. */
+static void child_of_holes(int with_live)
+{
+	unsigned char *p = map(0, 20000), *q = map(0, 10 * PAGE), *r;
+	pid_t pid;
+
+	munmap(p, 20000);
+	munmap(q + 4 * PAGE, PAGE);
+	if (!with_live)
+		munmap(q, 10 * PAGE);
+	pid = fork();
+	if (pid == 0) {
+		r = map(0, BIG);
+		say("child: %s, hole %s, own %ld", gone_but(p, r),
+		    gone_but(q + 4 * PAGE, r), differs(r, 1, 0, BIG));
+		if (with_live)
+			say("  around %ld %ld", differs(q, 1, 0, 4 * PAGE),
+			    differs(q + 5 * PAGE, 1, 5 * PAGE, 5 * PAGE));
+		munmap(r, BIG);
+		say("  %s %s", gone(p), gone(r));
+		_exit(0);
+	}
+	say("%s", end_of(pid));
+	munmap(q, 10 * PAGE);
+}
+
+/* Where memory is locked the kernel refuses guards. */
+static void locked(void)
+{
+	if (mlockall(MCL_CURRENT) && mlockall(MCL_FUTURE))
+		give_up("mlockall");
+	for (int anon = 0; anon < 2; anon++) {
+		sizes(anon);
+		parts(anon);
+		recycled(anon);
+	}
+	child_too();
+	munlockall();
+	for (int anon = 0; anon < 2; anon++)
+		recycled(anon);
+}
+
 int main(int argc, char **argv)
 {
 	(void)argv;
@@ -119,5 +169,8 @@ int main(int argc, char **argv)
 		recycled(anon);
 	}
 	child_too();
+	child_of_holes(0);
+	child_of_holes(1);
+	locked();
 	return 0;
 }
