@@ -7,7 +7,11 @@
 set -u -o pipefail
 export LC_ALL=C
 top=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "${1:-$top/build/release}" && pwd) || exit 1
+build=$(realpath -m "${1:-$top/build/release}")
+[ -x "$build/bench/bench-scan" ] || {
+	echo "$0: $build holds no build; 'make' makes one" >&2
+	exit 1
+}
 [ $# -eq 0 ] || shift
 out=$build/results
 mkdir -p "$out"

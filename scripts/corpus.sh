@@ -22,6 +22,13 @@ SCAN_ROOT=${SCAN_ROOT:-${TMPDIR:-/tmp}/faultline-corpus}
 export SCAN_ROOT N_SMALL="${N_SMALL:-6000}" N_MED="${N_MED:-300}"
 export N_BIG="${N_BIG:-8}" CLAMD_THREADS="${CLAMD_THREADS:-8}"
 here=$(cd "$(dirname "$0")" && pwd)
+case ${1:-} in
+'' | --stats) ;;
+*)
+	echo "usage: $0 [--stats]" >&2
+	exit 2
+	;;
+esac
 
 command -v python3 >/dev/null || {
 	echo "corpus.sh: python3 is not installed" >&2

@@ -15,7 +15,7 @@ set -u -o pipefail
 export LC_ALL=C
 unset LD_PRELOAD
 top=$(cd "$(dirname "$0")/.." && pwd)
-build=$(cd "${1:-$top/build/release}" && pwd) || exit 1
+build=$(realpath -m "${1:-$top/build/release}")
 out=$build/demo
 count=$build/bench/bench-count
 faultline=$build/shim/faultline
@@ -138,10 +138,11 @@ echo
 echo "== Results"
 echo "table:   $out/scan.txt"
 echo "figures: $out/scan.json"
+echo "corpus:  $SCAN_ROOT, kept for the next time"
 if command -v gnuplot >/dev/null &&
 	"$top/bench/plot.sh" "$out/scan.json" "$out/scan" >/dev/null; then
 	echo "picture: $out/scan.svg, $out/scan.png"
 fi
 rm -f "$out/raw" "$out"/*.out "$out"/*.times
-[ $bad -eq 0 ] || echo "An output differed; see above."
+[ $bad -eq 0 ] || echo "A step failed or an output differed; see above."
 exit $bad
