@@ -104,7 +104,8 @@ void report_text(FILE *f, const struct scan_table *t)
 		t->threads, t->threads == 1 ? "" : "s", t->reps);
 	fprintf(f, "  %-10s %9s %18s %9s %8s %7s %7s %7s %8s %7s %7s %7s %7s\n",
 		"mode", "us/file", "min..max", "CPU us", "x kernel", "x CPU",
-		"x pread", "served%", "faults", "mm call", "lock w", "flush", "IPI");
+		"x pread", "served%", "faults", "mm call", "lock w", "flush",
+		"IPI");
 	for (i = 0; i < t->n_lines; i++)
 		text_line(f, t, &t->line[i]);
 	fflush(f);

@@ -224,13 +224,13 @@ static void *map_anon(struct fl_pager *p, size_t len, int prot)
 
 /* The request in user space; NULL where the kernel has to serve it. */
 static void *map_here(struct fl_pager *p, enum take how, size_t len, int prot,
-		      int flags, int fd, int64_t off, bool *sample)
+		      int flags, int fd, int64_t off, struct watch *w)
 {
 	uint32_t pages = (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT);
 	enum arena_kind kind = how == TAKE_ANON ? ARENA_ANON : ARENA_FILE;
 	struct file_id id;
 
-	if (!(flags & MAP_POPULATE) && !policy_eager(p, kind, pages, sample))
+	if (!(flags & MAP_POPULATE) && !learn_eager(p, kind, pages, w))
 		return NULL;
 	if (how == TAKE_ANON)
 		return map_anon(p, len, prot);
@@ -241,51 +241,65 @@ static void *map_here(struct fl_pager *p, enum take how, size_t len, int prot,
 	return map_file(p, fd, len, off, flags, &id);
 }
 
+static void *map_watched(struct fl_pager *p, struct watch *w, size_t len,
+			 int prot, int flags, int fd, int64_t off)
+{
+	void *ret;
+
+	learn_start(w);
+	ret = kernel_map(p, NULL, len, prot, flags, fd, off);
+	if (!is_err(ret))
+		learn_kernel(p, w, ret);
+	return ret;
+}
+
 void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 		    int flags, int fd, off_t off)
 {
 	enum take how = policy_args(p, addr, len, prot, flags, off);
-	bool sample = false;
+	struct watch w = { .how = WATCH_NOT };
 	void *ret;
 
 	pager_settle(p);
 	if (likely(how != TAKE_NOT) && pager_mine(p)) {
-		ret = map_here(p, how, len, prot, flags, fd, off, &sample);
-		if (likely(ret))
+		ret = map_here(p, how, len, prot, flags, fd, off, &w);
+		if (likely(ret)) {
+			if (unlikely(w.how == WATCH_HERE))
+				learn_here(p, &w);
 			return ret;
+		}
 	}
 	if (unlikely(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&
 	    pager_touches(p, addr, len))
 		return region_map_over(p, addr, len, prot, flags, fd, off);
-	ret = kernel_map(p, addr, len, prot, flags, fd, off);
-	if (unlikely(sample) && !is_err(ret))
-		policy_sample_begin(
-			p, how == TAKE_ANON ? ARENA_ANON : ARENA_FILE, ret);
-	return ret;
+	if (unlikely(w.how == WATCH_KERNEL))
+		return map_watched(p, &w, len, prot, flags, fd, off);
+	return kernel_map(p, addr, len, prot, flags, fd, off);
 }
 
 void *fl_pager_map_file(struct fl_pager *p, int fd, off_t off, size_t len)
 {
+	uint32_t pages = (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT);
+	struct watch w = { .how = WATCH_NOT };
 	struct file_id id = { 0 };
-	bool sample = false;
 	void *ret;
 
 	if (len == 0 || off < 0 || !page_aligned((uintptr_t)off))
 		return err_ptr(-EINVAL);
 	pager_settle(p);
 	if (likely(len <= p->conf.resident_max) && pager_mine(p) &&
-	    policy_eager(p, ARENA_FILE,
-			 (uint32_t)(page_align_up(len) >> FL_PAGE_SHIFT),
-			 &sample) &&
+	    learn_eager(p, ARENA_FILE, pages, &w) &&
 	    likely((uint64_t)off >> (32 + FL_PAGE_SHIFT) == 0)) {
 		ret = map_file(p, fd, len, off, MAP_PRIVATE, &id);
-		if (likely(ret))
+		if (likely(ret)) {
+			if (unlikely(w.how == WATCH_HERE))
+				learn_here(p, &w);
 			return ret;
+		}
 	}
-	ret = kernel_map(p, NULL, len, PROT_READ, MAP_PRIVATE, fd, off);
-	if (unlikely(sample) && !is_err(ret))
-		policy_sample_begin(p, ARENA_FILE, ret);
-	return ret;
+	if (unlikely(w.how == WATCH_KERNEL))
+		return map_watched(p, &w, len, PROT_READ, MAP_PRIVATE, fd, off);
+	return kernel_map(p, NULL, len, PROT_READ, MAP_PRIVATE, fd, off);
 }
 
 /* A range within the pages of one extent; true when that settled it. */
@@ -309,7 +323,7 @@ static bool unmap_fast(struct fl_pager *p, enum arena_kind kind, void *addr,
 	if (likely(cleared == e->npages) || cleared == 0) {
 		if (likely(cleared)) {
 			if (kind == ARENA_ANON && !(e->flags & EXT_FILE))
-				policy_probe(p, ext_user(pool, e), e->npages);
+				learn_probe(p, ext_user(pool, e), e->npages);
 			stat_count(&p->stats, STAT_unmaps, 1);
 		}
 	} else {
@@ -331,8 +345,7 @@ int pager_unmap(struct fl_pager *p, void *addr, size_t len)
 		if (s.kind == SEG_NONE)
 			continue;
 		if (s.kind == SEG_OUTSIDE) {
-			policy_unmap(p, s.addr, s.len);
-			ret = sys_munmap(s.addr, s.len);
+			ret = learn_unmap(p, s.addr, s.len);
 		} else {
 			ret = region_unmap(p, &s);
 		}
@@ -365,9 +378,7 @@ int fl_pager_munmap(struct fl_pager *p, void *addr, size_t len)
 			pager_trim(p, false);
 		return ret;
 	}
-	if (likely(!pager_touches(p, addr, rounded))) {
-		policy_unmap(p, addr, rounded);
-		return (int)sys_munmap(addr, len);
-	}
+	if (likely(!pager_touches(p, addr, rounded)))
+		return (int)learn_unmap(p, addr, rounded);
 	return pager_unmap(p, addr, rounded);
 }

@@ -3,7 +3,7 @@
  * pager.h - the pager inside: what the files of api/ share.
  *
  * Who does what: init.c opens, closes and forks pagers; map.c maps and unmaps;
- * policy.c decides what is taken; region.c changes regions in place (demotion,
+ * policy.c and learn.c decide what is taken; region.c changes regions in place (demotion,
  * claims, restores); advise.c and remap.c are the other calls; default.c and
  * dropin.c the default pager and the errno-setting entries.
  */
@@ -23,21 +23,29 @@
 
 #define FL_MAX_PAGERS 16
 
-/* Size classes of the learning policy: powers of two of pages. */
-#define POLICY_CLASSES EXT_NR_CLASSES
-
+/* Verdicts on file systems. */
 struct policy {
-	/* Verdicts on file systems: st_dev << 1 | ordinary, 0 empty. Relaxed:
-	 * each word is complete by itself. */
+	/* st_dev << 2 | 2 | ordinary; 0 empty. Relaxed: each word is complete
+	 * by itself. */
 	_Atomic(uint64_t) fs[16];
-	/* For each kind and class: the share of pages that programs touch, in
-	 * 1/256, a running mean; and the number of mappings so far. Relaxed:
-	 * estimates. */
-	_Atomic(uint32_t) touched[NR_ARENAS][POLICY_CLASSES];
-	_Atomic(uint32_t) seen[NR_ARENAS][POLICY_CLASSES];
-	/* Kernel mappings under observation: address | kind, or 0. */
-	_Atomic(uintptr_t) sample[64];
-	_Atomic(uint32_t) samples;
+};
+
+/* A kernel mapping under observation. */
+struct sample {
+	_Atomic(uintptr_t) addr; /* 0 free; odd while it is being set up */
+	uint32_t ns;             /* its mmap took */
+	uint32_t pages;
+	enum arena_kind kind;
+};
+
+/* What learn.c knows, for each size class. Relaxed: estimates. */
+struct learn {
+	_Atomic(uint32_t) seen[NR_ARENAS][EXT_NR_CLASSES];
+	_Atomic(uint32_t) touched[EXT_NR_CLASSES];     /* anonymous, 1/256 */
+	_Atomic(uint32_t) cost_here[EXT_NR_CLASSES];   /* files, ns */
+	_Atomic(uint32_t) cost_kernel[EXT_NR_CLASSES]; /* files, ns */
+	_Atomic(uint32_t) samples;                     /* in use */
+	struct sample sample[64];
 };
 
 struct fl_pager {
@@ -51,6 +59,7 @@ struct fl_pager {
 	struct stats stats;
 	struct ext_budget budget;
 	struct policy policy;
+	struct learn learn;
 	struct slab slab;
 	/* Milliseconds; relaxed: paces, no more. */
 	_Atomic(uint64_t) last_hard_trim;
@@ -112,16 +121,35 @@ enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 /* Is the descriptor one of a file we take? Fills @id. */
 bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 		 struct file_id *id);
-/* Would reading or zeroing @pages whole be dearer than faults? May ask for the
- * mapping to be observed: *sample. */
-bool policy_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
-		  bool *sample);
-void policy_sample_begin(struct fl_pager *p, enum arena_kind kind, void *addr);
+
+/* learn.c */
+
+/* How a mapping is watched, from learn_eager to learn_here or learn_kernel. */
+struct watch {
+	enum {
+		WATCH_NOT,
+		WATCH_HERE,
+		WATCH_KERNEL,
+	} how;
+	enum arena_kind kind;
+	uint32_t pages;
+	uint64_t start; /* ns */
+};
+
+/* Is reading or zeroing @pages whole cheaper than faults? May ask for the
+ * mapping to be watched: @w, zeroed by the caller. */
+bool learn_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
+		 struct watch *w);
+/* A WATCH_HERE mapping was made. */
+void learn_here(struct fl_pager *p, const struct watch *w);
+/* A WATCH_KERNEL mapping is about to be made; was made at @addr. */
+void learn_start(struct watch *w);
+void learn_kernel(struct fl_pager *p, const struct watch *w, void *addr);
+/* munmap outside of the arenas. 0 or -errno. */
+long learn_unmap(struct fl_pager *p, char *addr, size_t len);
 /* A resident anonymous region of the caller's is gone: how much of it did the
- * program use? A few words of a few pages tell. */
-void policy_probe(struct fl_pager *p, const char *addr, uint32_t pages);
-/* An unmap of a mapping outside of the arenas is coming. */
-void policy_unmap(struct fl_pager *p, void *addr, size_t len);
+ * program use? */
+void learn_probe(struct fl_pager *p, const char *addr, uint32_t pages);
 
 /* region.c */
 enum seg_kind {

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * learn.c - is it cheaper to read a file whole, or to zero an anonymous region
+ * whole, than to let the kernel fault it in?
+ *
+ * Small regions are always cheaper whole. For larger ones it depends on what
+ * the program does with them (a reader that looks at one page of 200 KiB must
+ * not pay for all) and on how much it costs to map and unmap just now (many
+ * threads queue for the kernel's lock). So the pager watches: now and then it
+ * serves a mapping the other way and compares.
+ *
+ * Files. Of a mapping watched in the kernel's hands: the time of its mmap and
+ * its munmap, plus what the faults on the pages it touched cost
+ * (/proc/self/pagemap of its range, just before it goes). Of one watched here:
+ * the time to map it. The smaller running mean, for each size class, decides.
+ *
+ * Anonymous memory. One watched in the kernel's hands costs many faults where
+ * it is used, so that is done at first and where the kernel serves anyway; what
+ * regions served here are used for shows in a few words of a few of their pages
+ * when they are unmapped.
+ *
+ * Ordering: estimates, all relaxed. Two threads that update one at a time may
+ * lose one of the two updates.
+ */
+#include <fcntl.h>
+#include <time.h>
+
+#include "api/pager.h"
+#include "base/sys.h"
+#include "base/ban.h"
+
+/* Regions up to this size are cheaper whole even if one page is touched, with
+ * one thread (72 KiB; 64 KiB). */
+static const uint32_t always_pages[NR_ARENAS] = {
+	[ARENA_FILE] = 18,
+	[ARENA_ANON] = 16,
+};
+
+/* Anonymous: from this share of touched pages on, in 1/256, whole is cheaper. */
+#define ANON_ENOUGH 64u
+
+/* The first mappings of a class are watched both ways, then two in each so
+ * many. */
+#define WATCH_FIRST 4u
+#define WATCH_EVERY 128u
+
+/*
+ * What a page fault that maps a 64 KiB window of a cached file costs, and what
+ * reading a page that is not in the CPU's caches costs more than one that was
+ * just copied; nanoseconds, measured on one machine (bench-scan --held). They
+ * weigh what cannot be timed from here; a factor of two in either moves the
+ * break-even by a few pages.
+ */
+#define FAULT_NS 1700u
+#define COLD_PAGE_NS 190u
+#define FAULT_WINDOW 16u
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---------------------------------------------------------------------------
+ * Deciding
+ */
+
+static bool file_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
+{
+	uint32_t seen = add_rlx(&p->learn.seen[ARENA_FILE][cls], 1u);
+	uint32_t here = ld_rlx(&p->learn.cost_here[cls]);
+	uint32_t kernel = ld_rlx(&p->learn.cost_kernel[cls]);
+
+	if (unlikely(seen < WATCH_FIRST || seen % (WATCH_EVERY / 2) == 0)) {
+		w->how =
+			(seen < WATCH_FIRST ? seen : seen / (WATCH_EVERY / 2)) &
+					1 ?
+				WATCH_HERE :
+				WATCH_KERNEL;
+		w->start = now_ns();
+		return w->how == WATCH_HERE;
+	}
+	/* Not known yet, as while the first mappings still exist: whole. When
+	 * in doubt the kernel, which is surprised by nothing. */
+	return here + here / 16 <= kernel || kernel == 0;
+}
+
+static bool anon_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
+{
+	uint32_t seen = add_rlx(&p->learn.seen[ARENA_ANON][cls], 1u);
+	bool eager = ld_rlx(&p->learn.touched[cls]) >= ANON_ENOUGH;
+
+	if (seen < WATCH_FIRST / 2 || (!eager && seen % WATCH_EVERY == 0)) {
+		w->how = WATCH_KERNEL;
+		return false;
+	}
+	return eager;
+}
+
+bool learn_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
+		 struct watch *w)
+{
+	unsigned int cls = ext_class(pages);
+
+	if (likely(pages <= always_pages[kind]) || !p->conf.learn)
+		return true;
+	w->kind = kind;
+	w->pages = pages;
+	return kind == ARENA_FILE ? file_eager(p, cls, w) :
+				    anon_eager(p, cls, w);
+}
+
+/* ---------------------------------------------------------------------------
+ * Watching
+ */
+
+/* Takes a time into a running mean. Waits for a CPU say nothing about the cost:
+ * no sample counts for more than four times the mean. */
+static void take_cost(_Atomic(uint32_t) *mean, uint64_t ns)
+{
+	uint32_t old = ld_rlx(mean);
+
+	if (ns > UINT32_MAX / 2)
+		ns = UINT32_MAX / 2;
+	if (old && ns > 4 * (uint64_t)old)
+		ns = 4 * (uint64_t)old;
+	st_rlx(mean, old ? (uint32_t)((3 * (uint64_t)old + ns) / 4) :
+			   (uint32_t)ns | 1u);
+}
+
+void learn_here(struct fl_pager *p, const struct watch *w)
+{
+	take_cost(&p->learn.cost_here[ext_class(w->pages)],
+		  now_ns() - w->start);
+}
+
+void learn_start(struct watch *w)
+{
+	w->start = now_ns();
+}
+
+void learn_kernel(struct fl_pager *p, const struct watch *w, void *addr)
+{
+	uint64_t ns = now_ns() - w->start;
+	uintptr_t old;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->learn.sample); i++) {
+		struct sample *s = &p->learn.sample[i];
+
+		old = 0;
+		if (ld_rlx(&s->addr) != 0 ||
+		    !cas_rlx(&s->addr, &old, (uintptr_t)addr | 1u))
+			continue;
+		s->ns = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
+		s->pages = w->pages;
+		s->kind = w->kind;
+		/* [MO:sample] the fields, to learn_unmap. */
+		st_rel(&s->addr, (uintptr_t)addr);
+		add_rlx(&p->learn.samples, 1u);
+		return;
+	}
+}
+
+/* How many pages of a range has the program touched? -1 where the kernel does
+ * not tell. Of private anonymous memory mincore(2) says it. */
+static int touched_anon(char *addr, size_t pages)
+{
+	unsigned char vec[512];
+	size_t done, n, count = 0;
+
+	for (done = 0; done < pages; done += n) {
+		n = pages - done;
+		if (n > sizeof(vec))
+			n = sizeof(vec);
+		if (sys_mincore(addr + (done << FL_PAGE_SHIFT),
+				n << FL_PAGE_SHIFT, vec) < 0)
+			return -1;
+		for (size_t i = 0; i < n; i++)
+			count += vec[i] & 1;
+	}
+	return (int)count;
+}
+
+/* Of a file's it tells what is in the page cache; what this process has mapped
+ * is in its pagemap, which a program that has changed its user may not open. */
+static int touched_file(const char *addr, size_t pages)
+{
+	uint64_t buf[64];
+	size_t done = 0, n, count = 0;
+	long fd = sys_openat(AT_FDCWD, "/proc/self/pagemap",
+			     O_RDONLY | O_CLOEXEC, 0);
+	long ret;
+
+	if (fd < 0)
+		return -1;
+	while (done < pages) {
+		n = pages - done;
+		if (n > ARRAY_SIZE(buf))
+			n = ARRAY_SIZE(buf);
+		ret = sys_pread(
+			(int)fd, buf, n * sizeof(buf[0]),
+			(int64_t)(((uintptr_t)addr >> FL_PAGE_SHIFT) + done) *
+				8);
+		if (ret <= 0)
+			break;
+		n = (size_t)ret / sizeof(buf[0]);
+		for (size_t i = 0; i < n; i++)
+			if (buf[i] >> 62) /* present or swapped */
+				count++;
+		done += n;
+	}
+	sys_close((int)fd);
+	return done ? (int)count : -1;
+}
+
+/* Takes a share into the mean, with weight 1/@weight, rounded towards the
+ * share, so that it gets there. */
+static void take_share(struct fl_pager *p, unsigned int cls, uint32_t share,
+		       uint32_t weight)
+{
+	uint32_t old = ld_rlx(&p->learn.touched[cls]), new;
+
+	new = share > old ? old + (share - old + weight - 1) / weight :
+			    old - (old - share + weight - 1) / weight;
+	st_rlx(&p->learn.touched[cls], new);
+}
+
+static void end_anon(struct fl_pager *p, const struct sample *s, char *addr)
+{
+	unsigned int cls = ext_class(s->pages);
+	int n = touched_anon(addr, s->pages);
+	uint32_t share = n < 0 ? 256 : (uint32_t)n * 256 / s->pages;
+	bool first = ld_rlx(&p->learn.seen[ARENA_ANON][cls]) <= WATCH_FIRST / 2;
+
+	take_share(p, cls, share, first ? 1 : 2);
+}
+
+/* Faults, and the reading of what was not in the caches; the one page that a
+ * fault was for came with the others of its window. */
+static uint64_t touch_ns(uint32_t touched)
+{
+	uint32_t faults = (touched + FAULT_WINDOW - 1) / FAULT_WINDOW;
+	uint32_t read = touched >= FAULT_WINDOW ? touched - FAULT_WINDOW + 1 :
+						  touched;
+
+	return (uint64_t)faults * FAULT_NS + (uint64_t)read * COLD_PAGE_NS;
+}
+
+/* The end of a watched mapping, which is unmapped here. */
+static long end_sample(struct fl_pager *p, const struct sample *s, char *addr,
+		       size_t len)
+{
+	uint64_t start;
+	long ret;
+	int n;
+
+	stat_inc(&p->stats, STAT_learn_samples);
+	if (s->kind == ARENA_ANON) {
+		end_anon(p, s, addr);
+		return sys_munmap(addr, len);
+	}
+	n = touched_file(addr, s->pages);
+	start = now_ns();
+	ret = sys_munmap(addr, len);
+	take_cost(&p->learn.cost_kernel[ext_class(s->pages)],
+		  s->ns + (now_ns() - start) +
+			  touch_ns(n < 0 ? s->pages : (uint32_t)n));
+	return ret;
+}
+
+long learn_unmap(struct fl_pager *p, char *addr, size_t len)
+{
+	uintptr_t a = (uintptr_t)addr, at;
+
+	if (likely(ld_rlx(&p->learn.samples) == 0))
+		return sys_munmap(addr, len);
+	for (size_t i = 0; i < ARRAY_SIZE(p->learn.sample); i++) {
+		struct sample *s = &p->learn.sample[i], copy;
+
+		/* [MO:sample] pairs with learn_kernel. */
+		at = ld_acq(&s->addr);
+		if (at == 0 || at & 1u || at - a >= len)
+			continue;
+		copy.ns = s->ns;
+		copy.pages = s->pages;
+		copy.kind = s->kind;
+		if (!cas_rlx(&s->addr, &at, (uintptr_t)0))
+			continue;
+		sub_rlx(&p->learn.samples, 1u);
+		if (at == a && len >> FL_PAGE_SHIFT == copy.pages)
+			return end_sample(p, &copy, addr, len);
+	}
+	return sys_munmap(addr, len);
+}
+
+/* Pages looked at in a resident region. */
+#define PROBES 8u
+
+void learn_probe(struct fl_pager *p, const char *addr, uint32_t pages)
+{
+	uint32_t used = 0;
+
+	if (likely(pages <= always_pages[ARENA_ANON]) || !p->conf.learn)
+		return;
+	for (uint32_t i = 0; i < PROBES; i++) {
+		size_t page = (size_t)pages * i / PROBES;
+		const uint64_t *w =
+			(const void *)(addr + (page << FL_PAGE_SHIFT));
+
+		for (unsigned int k = 0; k < 8; k++)
+			if (w[k]) {
+				used++;
+				break;
+			}
+	}
+	take_share(p, ext_class(pages), used * 256 / PROBES, 8);
+}
