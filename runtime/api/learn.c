@@ -43,6 +43,8 @@ static const uint32_t always_pages[NR_ARENAS] = {
  * many. */
 #define WATCH_FIRST 4u
 #define WATCH_EVERY 128u
+/* An anonymous mapping that the kernel serves anyway costs one mincore more. */
+#define ANON_WATCH 8u
 
 /*
  * What a page fault that maps a 64 KiB window of a cached file costs, and what
@@ -92,7 +94,7 @@ static bool anon_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
 	uint32_t seen = add_rlx(&p->learn.seen[ARENA_ANON][cls], 1u);
 	bool eager = ld_rlx(&p->learn.touched[cls]) >= ANON_ENOUGH;
 
-	if (seen < WATCH_FIRST / 2 || (!eager && seen % WATCH_EVERY == 0)) {
+	if (seen < WATCH_FIRST / 2 || (!eager && seen % ANON_WATCH == 0)) {
 		w->how = WATCH_KERNEL;
 		return false;
 	}
