@@ -92,6 +92,7 @@ static bool open_default(void)
 	if (!err) {
 		stat_set_env(&pager.stats, environ);
 		pager.publish = pager.conf.stat;
+		pager.permanent = true;
 		if (pager.conf.summary)
 			keep_stderr();
 		err = pager_enlist(&pager);

@@ -33,7 +33,7 @@
 /* Address space of an arena: so many times the budget, since each size class
  * keeps the address space of its own peak. */
 #define ARENA_TIMES 8
-#define ARENA_LEAST (4 * CHUNK_SIZE)
+#define ARENA_LEAST (2 * CHUNK_SIZE)
 
 static struct fork_ledger ledger;
 static struct fl_pager *pagers[FL_MAX_PAGERS];
@@ -391,19 +391,20 @@ static int cookie_make(struct fl_pager *p)
 	return 0;
 }
 
-/* How much address space an arena may take. */
+/* How much address space an arena may take: of a limited process a sixteenth,
+ * there being three views and their tables. */
 static size_t arena_bytes(uint64_t budget)
 {
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
 	uint64_t size = budget * ARENA_TIMES;
 
-	sys_call4(__NR_prlimit64, 0, RLIMIT_AS, NULL, &lim);
-	if (lim.rlim_cur != RLIM_INFINITY && size > lim.rlim_cur / 16)
-		size = lim.rlim_cur / 16;
 	if (size > (uint64_t)1 << 42)
 		size = (uint64_t)1 << 42;
 	if (size < 64 * CHUNK_SIZE)
 		size = 64 * CHUNK_SIZE;
+	sys_call4(__NR_prlimit64, 0, RLIMIT_AS, NULL, &lim);
+	if (lim.rlim_cur != RLIM_INFINITY && size > lim.rlim_cur / 16)
+		size = lim.rlim_cur / 16;
 	return (size_t)size;
 }
 
@@ -418,7 +419,7 @@ static uint32_t max_tables(size_t arena)
 static int pool_make(struct fl_pager *p, enum arena_kind kind, size_t size)
 {
 	struct ext_pool *pool = &p->pool[kind];
-	int ret = pool_init(pool, kind, size, ARENA_LEAST);
+	int ret = pool_init(pool, kind, size, size);
 
 	if (ret < 0)
 		return ret;
@@ -438,14 +439,44 @@ static void pool_unmake(struct fl_pager *p, enum arena_kind kind)
 	pool_destroy(&p->pool[kind]);
 }
 
+static int arenas_try(struct fl_pager *p, size_t size)
+{
+	int ret = slab_init_max(&p->slab, "faultline tables", max_tables(size));
+
+	if (ret < 0)
+		return ret;
+	ret = pool_make(p, ARENA_FILE, size);
+	if (ret < 0)
+		goto out_slab;
+	ret = pool_make(p, ARENA_ANON, size);
+	if (ret < 0)
+		goto out_file;
+	return 0;
+out_file:
+	pool_unmake(p, ARENA_FILE);
+out_slab:
+	slab_destroy(&p->slab);
+	return ret;
+}
+
+/* Both arenas of one size: half as much until all fits (RLIMIT_AS). */
+static int arenas_make(struct fl_pager *p, size_t size)
+{
+	int ret = -ENOMEM;
+
+	for (; ret == -ENOMEM && size >= ARENA_LEAST; size /= 2)
+		ret = arenas_try(p, size & ~(CHUNK_SIZE - 1));
+	return ret;
+}
+
 int pager_init(struct fl_pager *p)
 {
 	uint64_t budget = conf_budget(&p->conf);
-	size_t size = arena_bytes(budget);
 	int ret;
 
 	if (getauxval(AT_PAGESZ) != FL_PAGE_SIZE)
 		return -ENOTSUP;
+	p->conf.mem = budget; /* what fl_conf_get tells */
 	p->budget.high = budget / 100 * p->conf.high;
 	p->budget.low = budget / 100 * p->conf.low;
 	ret = ledger_get();
@@ -457,25 +488,15 @@ int pager_init(struct fl_pager *p)
 	ret = stat_init(&p->stats);
 	if (ret < 0)
 		goto out_cookie;
-	ret = slab_init_max(&p->slab, "faultline tables", max_tables(size));
+	ret = arenas_make(p, arena_bytes(budget));
 	if (ret < 0)
 		goto out_stat;
-	ret = pool_make(p, ARENA_FILE, size);
-	if (ret < 0)
-		goto out_slab;
-	ret = pool_make(p, ARENA_ANON, size);
-	if (ret < 0)
-		goto out_file;
 	p->usable = true;
 	/* Registers this thread with liburcu, and so makes it get the memory
 	 * for the first readers while there still is some. */
 	rcu_enter();
 	rcu_exit();
 	return 0;
-out_file:
-	pool_unmake(p, ARENA_FILE);
-out_slab:
-	slab_destroy(&p->slab);
 out_stat:
 	stat_destroy(&p->stats);
 out_cookie:
@@ -552,7 +573,9 @@ out_free:
 
 int fl_pager_close(struct fl_pager *p)
 {
-	if (stat_sum(&p->stats, STAT_live_regions) != 0)
+	if (!p)
+		return -EINVAL;
+	if (p->permanent || stat_sum(&p->stats, STAT_live_regions) != 0)
 		return -EBUSY;
 	pager_delist(p);
 	pager_destroy(p);

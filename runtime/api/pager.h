@@ -63,9 +63,10 @@ struct fl_pager {
 	struct slab slab;
 	/* Milliseconds; relaxed: paces, no more. */
 	_Atomic(uint64_t) last_hard_trim;
-	bool publish; /* offer the counters when the first region is served */
-	bool usable;  /* false in a child that could not take its copy */
-	bool adopt;   /* a child that has yet to take over; adopt_lock */
+	bool permanent; /* the default pager: never closed */
+	bool publish;   /* offer the counters when the first region is served */
+	bool usable;    /* false in a child that could not take its copy */
+	bool adopt;     /* a child that has yet to take over; adopt_lock */
 	struct fl_lock adopt_lock; /* LOCK_ADOPT */
 };
 

@@ -74,7 +74,8 @@ FL_API int fl_pager_open(struct fl_pager **out, const char *options);
 /*
  * fl_pager_close - destroy a pager and give all its memory back.
  *
- * Returns 0, or -EBUSY while regions are mapped. The caller sees to it that no
+ * Returns 0; -EBUSY while regions are mapped, and always for the default pager;
+ * -EINVAL for NULL. The caller sees to it that no
  * other thread uses the pager. Not for signal handlers.
  */
 FL_API int fl_pager_close(struct fl_pager *pager);
