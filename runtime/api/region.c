@@ -272,21 +272,45 @@ static int unmap_kernel(struct fl_pager *p, struct seg *s)
 	return ret;
 }
 
+/* PRESENT -> NONE. Returns the number of pages. */
+static long clear_present(struct fl_pager *p, struct seg *s)
+{
+	return (long)pt_clear_range(&p->pt[s->arena], &s->e->pte_lock, s->page,
+				    s->n, PTE_PRESENT, NULL);
+}
+
+/*
+ * The same under hardened=1, or -ENOMEM. The entries go first: a child of fork reads what
+ * they say is there. The lock keeps claims off until the guard is up.
+ */
+static long clear_guarded(struct fl_pager *p, struct seg *s)
+{
+	struct ext_pool *pool = seg_pool(p, s);
+	unsigned int prot = s->e->prot & PROT_WRITE ? PTE_R | PTE_W : PTE_R;
+	long n;
+
+	lock_take(&s->e->lock);
+	n = clear_present(p, s);
+	if (n == s->n &&
+	    arena_guard(&pool->arena, (size_t)s->page << FL_PAGE_SHIFT,
+			s->len) < 0 &&
+	    pt_set_range(&p->pt[s->arena], s->page, s->n,
+			 pte_mk_present(s->page, prot), 1) == 0)
+		n = -ENOMEM;
+	lock_drop(&s->e->lock);
+	return n;
+}
+
 int region_unmap(struct fl_pager *p, struct seg *s)
 {
 	struct ext_pool *pool = seg_pool(p, s);
-	size_t n;
+	long n;
 
 	if (s->kind == SEG_KERNEL)
 		return unmap_kernel(p, s);
-	if (pool->hardened &&
-	    arena_guard(&pool->arena, (size_t)s->page << FL_PAGE_SHIFT,
-			s->len) < 0)
-		return -ENOMEM;
-	n = pt_clear_range(&p->pt[s->arena], &s->e->pte_lock, s->page, s->n,
-			   PTE_PRESENT, NULL);
-	if (n == 0)
-		return 0;
+	n = pool->hardened ? clear_guarded(p, s) : clear_present(p, s);
+	if (n <= 0)
+		return (int)n;
 	if (n == s->e->npages) {
 		stat_inc(&p->stats, STAT_unmaps);
 	} else {

@@ -4,6 +4,8 @@
  * the kernel alone, however much memory is recycled meanwhile. The program
  * starts itself with the option set.
  */
+#include <pthread.h>
+
 #include "support/see.h"
 
 #define RW (PROT_READ | PROT_WRITE)
@@ -137,6 +139,45 @@ static void child_of_holes(int with_live)
 	munmap(q, 10 * PAGE);
 }
 
+static int stop;
+
+static void *coming_and_going(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		unsigned char *p = map(0, BIG), *q = map(1, 20000);
+
+		munmap(p + 4 * PAGE, 9 * PAGE);
+		munmap(p, 4 * PAGE);
+		munmap(q, 20000);
+		munmap(p + 13 * PAGE, BIG - 13 * PAGE);
+	}
+	return arg;
+}
+
+/* Forks while other threads unmap: the child copies what lives, no more. */
+static void child_meanwhile(void)
+{
+	unsigned char *p = map(0, BIG);
+	int wrong = 0;
+	pthread_t t[3];
+
+	for (size_t i = 0; i < COUNT(t); i++)
+		if (pthread_create(&t[i], NULL, coming_and_going, NULL))
+			give_up("pthread_create");
+	for (int i = 0; i < 100; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(differs(p, 1, 0, BIG) >= 0);
+		wrong += strcmp(end_of(pid), "exit 0") != 0;
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < COUNT(t); i++)
+		pthread_join(t[i], NULL);
+	munmap(p, BIG);
+	say("children of busy parents: %d wrong", wrong);
+}
+
 /* Where memory is locked the kernel refuses guards. */
 static void locked(void)
 {
@@ -171,6 +212,7 @@ int main(int argc, char **argv)
 	child_too();
 	child_of_holes(0);
 	child_of_holes(1);
+	child_meanwhile();
 	locked();
 	return 0;
 }
