@@ -505,7 +505,9 @@ struct extent *extent_alloc(struct ext_pool *p, unsigned int cls)
 		}
 		if (!e)
 			e = warm(p, cls);
-		if (!e)
+		/* Where there are extents without frames, and none to be had
+		 * for them, fresh space would go the same way. */
+		if (!e && istack_empty(&p->cold[cls]))
 			e = carve(p, cls);
 		if (!e)
 			return NULL;

@@ -6,10 +6,15 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,6 +239,36 @@ Test(hardened, idle_memory_goes_back)
 	}
 	fl_stat_read(p, "resident_bytes", &bytes);
 	cr_expect_leq(bytes, 20 * MIB, "%llu", (unsigned long long)bytes);
+	cr_expect_eq(fl_pager_close(p), 0);
+}
+
+/* madvise(2) forbidden: no frames are to be had, so fresh space is not cut
+ * again and again. */
+Test(mmap, without_madvise)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_madvise, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { COUNT(code), code };
+	struct fl_pager *p = opened("mem=64M");
+	int fd = file_of(20000, O_RDONLY);
+	uint64_t carves;
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog), 0);
+	for (int i = 0; i < 1000; i++) {
+		unsigned char *q = fl_pager_map_file(p, fd, 0, 20000);
+
+		cr_assert_not(FL_IS_ERR(q));
+		cr_assert(holds(q, 0, 20000));
+		cr_assert_eq(fl_pager_munmap(p, q, 20000), 0);
+	}
+	fl_stat_read(p, "carves", &carves);
+	cr_expect_leq(carves, 100, "%llu", (unsigned long long)carves);
 	cr_expect_eq(fl_pager_close(p), 0);
 }
 
