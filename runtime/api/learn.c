@@ -12,7 +12,7 @@
  * Files. Of a mapping watched in the kernel's hands: the time of its mmap and
  * its munmap, plus what the faults on the pages it touched cost
  * (/proc/self/pagemap of its range, just before it goes). Of one watched here:
- * the time to map it. The smaller running mean, for each size class, decides.
+ * the time to map it. The smaller estimate, for each size class, decides.
  *
  * Anonymous memory. One watched in the kernel's hands costs many faults where
  * it is used, so that is done at first and where the kernel serves anyway; what
@@ -39,11 +39,12 @@ static const uint32_t always_pages[NR_ARENAS] = {
 /* Anonymous: from this share of touched pages on, in 1/256, whole is cheaper. */
 #define ANON_ENOUGH 64u
 
-/* The first mappings of a class are watched both ways, then two in each so
- * many. */
-#define WATCH_FIRST 4u
+/* The first mappings of a class are watched both ways, then a few more, then two
+ * in each so many. */
+#define WATCH_FIRST 8u
 #define WATCH_EVERY 128u
 /* An anonymous mapping that the kernel serves anyway costs one mincore more. */
+#define ANON_FIRST 2u
 #define ANON_WATCH 8u
 
 /*
@@ -54,7 +55,7 @@ static const uint32_t always_pages[NR_ARENAS] = {
  * break-even by a few pages.
  */
 #define FAULT_NS 1700u
-#define COLD_PAGE_NS 190u
+#define COLD_PAGE_NS 230u
 #define FAULT_WINDOW 16u
 
 static uint64_t now_ns(void)
@@ -69,24 +70,30 @@ static uint64_t now_ns(void)
  * Deciding
  */
 
+static bool watch_due(uint32_t seen)
+{
+	return seen < WATCH_FIRST || seen % (WATCH_EVERY / 2) == 0 ||
+	       (seen < WATCH_EVERY && (seen & (seen - 1)) == 0);
+}
+
 static bool file_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
 {
 	uint32_t seen = add_rlx(&p->learn.seen[ARENA_FILE][cls], 1u);
 	uint32_t here = ld_rlx(&p->learn.cost_here[cls]);
 	uint32_t kernel = ld_rlx(&p->learn.cost_kernel[cls]);
+	/* Not known yet, as while the first mappings still exist: whole. */
+	bool eager = here <= kernel || kernel == 0;
 
-	if (unlikely(seen < WATCH_FIRST || seen % (WATCH_EVERY / 2) == 0)) {
-		w->how =
-			(seen < WATCH_FIRST ? seen : seen / (WATCH_EVERY / 2)) &
-					1 ?
-				WATCH_HERE :
-				WATCH_KERNEL;
-		w->start = now_ns();
-		return w->how == WATCH_HERE;
-	}
-	/* Not known yet, as while the first mappings still exist: whole. When
-	 * in doubt the kernel, which is surprised by nothing. */
-	return here + here / 16 <= kernel || kernel == 0;
+	if (likely(!watch_due(seen)))
+		return eager;
+	/* At first in turn; then the other way, and the way it goes anyway. */
+	if (seen < WATCH_FIRST)
+		eager = seen & 1;
+	else if (seen % WATCH_EVERY != WATCH_EVERY / 2)
+		eager = !eager;
+	w->how = eager ? WATCH_HERE : WATCH_KERNEL;
+	w->start = now_ns();
+	return eager;
 }
 
 static bool anon_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
@@ -94,7 +101,7 @@ static bool anon_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
 	uint32_t seen = add_rlx(&p->learn.seen[ARENA_ANON][cls], 1u);
 	bool eager = ld_rlx(&p->learn.touched[cls]) >= ANON_ENOUGH;
 
-	if (seen < WATCH_FIRST / 2 || (!eager && seen % ANON_WATCH == 0)) {
+	if (seen < ANON_FIRST || (!eager && seen % ANON_WATCH == 0)) {
 		w->how = WATCH_KERNEL;
 		return false;
 	}
@@ -118,18 +125,22 @@ bool learn_eager(struct fl_pager *p, enum arena_kind kind, uint32_t pages,
  * Watching
  */
 
-/* Takes a time into a running mean. Waits for a CPU say nothing about the cost:
- * no sample counts for more than four times the mean. */
+/*
+ * Takes a time into an estimate that falls fast and rises slowly: a time that is
+ * long because the thread waited for a CPU says nothing about the cost, one that
+ * is short does; and a lock that many queue for makes every sample long.
+ */
 static void take_cost(_Atomic(uint32_t) *mean, uint64_t ns)
 {
-	uint32_t old = ld_rlx(mean);
+	uint64_t old = ld_rlx(mean), new;
 
-	if (ns > UINT32_MAX / 2)
-		ns = UINT32_MAX / 2;
-	if (old && ns > 4 * (uint64_t)old)
-		ns = 4 * (uint64_t)old;
-	st_rlx(mean, old ? (uint32_t)((3 * (uint64_t)old + ns) / 4) :
-			   (uint32_t)ns | 1u);
+	if (old == 0)
+		new = ns | 1u;
+	else if (ns <= old)
+		new = (old + 3 * ns) / 4;
+	else
+		new = old + (ns - old < 2 * old ? ns - old : 2 * old) / 8;
+	st_rlx(mean, new < UINT32_MAX / 4 ? (uint32_t) new : UINT32_MAX / 4);
 }
 
 void learn_here(struct fl_pager *p, const struct watch *w)
@@ -234,7 +245,7 @@ static void end_anon(struct fl_pager *p, const struct sample *s, char *addr)
 	unsigned int cls = ext_class(s->pages);
 	int n = touched_anon(addr, s->pages);
 	uint32_t share = n < 0 ? 256 : (uint32_t)n * 256 / s->pages;
-	bool first = ld_rlx(&p->learn.seen[ARENA_ANON][cls]) <= WATCH_FIRST / 2;
+	bool first = ld_rlx(&p->learn.seen[ARENA_ANON][cls]) <= ANON_FIRST;
 
 	take_share(p, cls, share, first ? 1 : 2);
 }
