@@ -14,6 +14,7 @@
 #define FL_BASE_SYS_H
 
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -282,6 +283,20 @@ static inline long sys_futex_wait(_Atomic(uint32_t) *word, uint32_t val,
 static inline long sys_futex_wake(_Atomic(uint32_t) *word, int n)
 {
 	return sys_call3(__NR_futex, word, FUTEX_WAKE_PRIVATE, n);
+}
+
+/* All signals, as the kernel's mask of 64 bits. Returns the mask before. */
+static inline uint64_t sys_block_signals(void)
+{
+	uint64_t all = ~(uint64_t)0, old = 0;
+
+	sys_call4(__NR_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof(all));
+	return old;
+}
+
+static inline void sys_restore_signals(uint64_t old)
+{
+	sys_call4(__NR_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
 static inline long sys_sched_yield(void)

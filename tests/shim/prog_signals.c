@@ -166,6 +166,68 @@ static void deaths(void)
 	}
 }
 
+#define SPARE 300
+static unsigned char *spare[SPARE];
+static volatile sig_atomic_t next_spare;
+
+static void unmap_spare(int sig)
+{
+	int err = errno, i = next_spare;
+
+	(void)sig;
+	if (i < SPARE) {
+		next_spare = i + 1;
+		munmap(spare[i], 2 * PAGE);
+	}
+	errno = err;
+}
+
+/* Handlers that unmap while a child maps for the first time. */
+static void young_child(void)
+{
+	static unsigned char *many[15000];
+	int file = temp_file(1, 4 * PAGE, O_RDONLY), failed = 0;
+
+	for (size_t i = 0; i < COUNT(many); i++)
+		many[i] = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	signal(SIGUSR1, unmap_spare);
+	for (int n = 0; n < 40; n++) {
+		pid_t pid;
+
+		next_spare = 0;
+		for (int i = 0; i < SPARE; i++)
+			spare[i] = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pid = fork();
+		if (pid == 0) {
+			alarm(10);
+			for (int i = 0; i < 20; i++) {
+				unsigned char *q = mmap(NULL, 4 * PAGE,
+							PROT_READ, MAP_PRIVATE,
+							file, 0);
+
+				if (differs(q, 1, 0, 4 * PAGE) >= 0)
+					_exit(1);
+			}
+			_exit(0);
+		}
+		for (int i = 0; i < SPARE; i++) {
+			kill(pid, SIGUSR1);
+			for (volatile int k = 0; k < n * 37; k++)
+				;
+		}
+		failed += strcmp(end_of(pid), "exit 0") != 0;
+		for (int i = 0; i < SPARE; i++)
+			munmap(spare[i], 2 * PAGE);
+	}
+	for (size_t i = 0; i < COUNT(many); i++)
+		munmap(many[i], 2 * PAGE);
+	signal(SIGUSR1, SIG_DFL);
+	close(file);
+	say("young children: %d wrong", failed);
+}
+
 int main(void)
 {
 	fd = temp_file(1, 70000, O_RDONLY);
@@ -176,5 +238,6 @@ int main(void)
 	write_barrier(0);
 	write_barrier(1);
 	deaths();
+	young_child();
 	return 0;
 }
