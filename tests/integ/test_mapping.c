@@ -237,6 +237,11 @@ Test(hardened, idle_memory_goes_back)
 		for (size_t i = 0; i < COUNT(q); i++)
 			cr_assert_eq(fl_pager_munmap(p, q[i], 64 << 10), 0);
 	}
+	/* Each CPU looks at every so many unmaps of its own. */
+	for (int i = 0; i < 4096; i++) {
+		q[0] = fl_pager_mmap(p, NULL, 1, RW, ANON, -1, 0);
+		cr_assert_eq(fl_pager_munmap(p, q[0], 1), 0);
+	}
 	fl_stat_read(p, "resident_bytes", &bytes);
 	cr_expect_leq(bytes, 20 * MIB, "%llu", (unsigned long long)bytes);
 	cr_expect_eq(fl_pager_close(p), 0);
