@@ -16,6 +16,7 @@
  * glibc's fork leaves it so unless the call failed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mman.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include <time.h>
 
 #include "api/pager.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/sys.h"
@@ -34,6 +36,7 @@
  * keeps the address space of its own peak. */
 #define ARENA_TIMES 8
 #define ARENA_LEAST (2 * CHUNK_SIZE)
+#define ARENA_CHARGED (8 * CHUNK_SIZE)
 
 static struct fork_ledger ledger;
 static struct fl_pager *pagers[FL_MAX_PAGERS];
@@ -398,12 +401,25 @@ static int cookie_make(struct fl_pager *p)
 	return 0;
 }
 
+/* With vm.overcommit_memory=2 a shared reservation is charged in full. */
+static bool charged_in_full(void)
+{
+	char buf[8];
+
+	return file_read(AT_FDCWD, "/proc/sys/vm/overcommit_memory", buf,
+			 sizeof(buf)) > 0 &&
+	       buf[0] == '2';
+}
+
 /* How much address space an arena may take: of a limited process a sixteenth,
  * there being three views and their tables. */
 static size_t arena_bytes(uint64_t budget)
 {
 	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
 	uint64_t size = budget * ARENA_TIMES;
+
+	if (charged_in_full())
+		return ARENA_CHARGED;
 
 	if (size > (uint64_t)1 << 42)
 		size = (uint64_t)1 << 42;

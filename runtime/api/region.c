@@ -346,11 +346,14 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 			     PTE_KERNEL, 0) != s->n)
 			ret = -EAGAIN;
 	} else if (s->kind == SEG_NONE) {
-		if (!extent_claim(pool, s->e, s->n))
+		if (!extent_claim(pool, s->e, s->n)) {
 			ret = -EAGAIN;
-		else
+		} else {
+			/* The mapping may cover the pristine copy. */
+			s->e->flags &= (uint8_t)~EXT_TWIN;
 			ret = pt_set_range(&p->pt[s->arena], s->page, s->n,
 					   pte_mk_state(PTE_KERNEL, 0), 0);
+		}
 	}
 	lock_drop(&s->e->lock);
 	if (ret == -ENOMEM)
