@@ -349,8 +349,10 @@ static int claim_piece(struct fl_pager *p, struct seg *s)
 		if (!extent_claim(pool, s->e, s->n)) {
 			ret = -EAGAIN;
 		} else {
-			/* The mapping may cover the pristine copy. */
-			s->e->flags &= (uint8_t)~EXT_TWIN;
+			/* The mapping covers some of the pristine copy. */
+			if (s->page + s->n - ext_index(pool, s->e) >
+			    s->e->npages)
+				s->e->flags &= (uint8_t)~EXT_TWIN;
 			ret = pt_set_range(&p->pt[s->arena], s->page, s->n,
 					   pte_mk_state(PTE_KERNEL, 0), 0);
 		}
