@@ -10,9 +10,8 @@
  * serves a mapping the other way and compares.
  *
  * Files. Of a mapping watched in the kernel's hands: the time of its mmap and
- * its munmap, plus what the faults on the pages it touched cost
- * (/proc/self/pagemap of its range, just before it goes). Of one watched here:
- * the time to map it. The smaller estimate, for each size class, decides.
+ * its munmap, plus what the faults in between cost (the thread's own count of
+ * faults tells how many). Of one watched here: the time to map it. The smaller estimate, for each size class, decides.
  *
  * Anonymous memory. One watched in the kernel's hands costs many faults where
  * it is used, so that is done at first and where the kernel serves anyway; what
@@ -22,7 +21,7 @@
  * Ordering: estimates, all relaxed. Two threads that update one at a time may
  * lose one of the two updates.
  */
-#include <fcntl.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "api/pager.h"
@@ -43,20 +42,24 @@ static const uint32_t always_pages[NR_ARENAS] = {
  * in each so many. */
 #define WATCH_FIRST 8u
 #define WATCH_EVERY 128u
-/* An anonymous mapping that the kernel serves anyway costs one mincore more. */
+/* An anonymous mapping that the kernel serves anyway costs a few mincore more:
+ * one in so many of the first, then as above. */
 #define ANON_FIRST 2u
 #define ANON_WATCH 8u
 
 /*
  * What a page fault that maps a 64 KiB window of a cached file costs, and what
  * reading a page that is not in the CPU's caches costs more than one that was
- * just copied; nanoseconds, measured on one machine (bench-scan --held). They
- * weigh what cannot be timed from here; a factor of two in either moves the
- * break-even by a few pages.
+ * just copied (less once the CPU prefetches); nanoseconds, measured on one
+ * machine: bench-scan, 96K to 512K, all against first page. They weigh what
+ * cannot be timed from here; a factor of two moves the break-even by a few
+ * pages.
  */
 #define FAULT_NS 1700u
-#define COLD_PAGE_NS 230u
 #define FAULT_WINDOW 16u
+#define COLD_PAGE_NS 300u
+#define COLD_PAGES 17u
+#define MORE_PAGE_NS 130u
 
 static uint64_t now_ns(void)
 {
@@ -100,8 +103,9 @@ static bool anon_eager(struct fl_pager *p, unsigned int cls, struct watch *w)
 {
 	uint32_t seen = add_rlx(&p->learn.seen[ARENA_ANON][cls], 1u);
 	bool eager = ld_rlx(&p->learn.touched[cls]) >= ANON_ENOUGH;
+	uint32_t every = seen < WATCH_EVERY ? ANON_WATCH : WATCH_EVERY;
 
-	if (seen < ANON_FIRST || (!eager && seen % ANON_WATCH == 0)) {
+	if (seen < ANON_FIRST || (!eager && seen % every == 0)) {
 		w->how = WATCH_KERNEL;
 		return false;
 	}
@@ -143,6 +147,16 @@ static void take_cost(_Atomic(uint32_t) *mean, uint64_t ns)
 	st_rlx(mean, new < UINT32_MAX / 4 ? (uint32_t) new : UINT32_MAX / 4);
 }
 
+/* This thread's page faults so far. */
+static uint64_t faults_now(void)
+{
+	struct rusage ru;
+
+	if (sys_call2(__NR_getrusage, RUSAGE_THREAD, &ru) < 0)
+		return 0;
+	return (uint64_t)ru.ru_minflt + (uint64_t)ru.ru_majflt;
+}
+
 void learn_here(struct fl_pager *p, const struct watch *w)
 {
 	take_cost(&p->learn.cost_here[ext_class(w->pages)],
@@ -169,6 +183,8 @@ void learn_kernel(struct fl_pager *p, const struct watch *w, void *addr)
 		s->ns = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
 		s->pages = w->pages;
 		s->kind = w->kind;
+		s->tid = (uint32_t)sys_gettid();
+		s->faults = faults_now();
 		/* [MO:sample] the fields, to learn_unmap. */
 		st_rel(&s->addr, (uintptr_t)addr);
 		add_rlx(&p->learn.samples, 1u);
@@ -177,55 +193,28 @@ void learn_kernel(struct fl_pager *p, const struct watch *w, void *addr)
 }
 
 /* How many pages of a range has the program touched? -1 where the kernel does
- * not tell. Of private anonymous memory mincore(2) says it. */
+ * not tell. Of private anonymous memory mincore(2) says it; of a large one a few
+ * windows are asked about. */
+#define WINDOWS 4u
+#define WINDOW_PAGES 64u
+
 static int touched_anon(char *addr, size_t pages)
 {
-	unsigned char vec[512];
-	size_t done, n, count = 0;
+	unsigned char vec[WINDOWS * WINDOW_PAGES];
+	bool whole = pages <= sizeof(vec);
+	size_t step = whole ? pages : pages / WINDOWS, count = 0, seen = 0;
 
-	for (done = 0; done < pages; done += n) {
-		n = pages - done;
-		if (n > sizeof(vec))
-			n = sizeof(vec);
-		if (sys_mincore(addr + (done << FL_PAGE_SHIFT),
+	for (size_t at = 0; at < pages && seen < sizeof(vec); at += step) {
+		size_t n = whole ? pages : WINDOW_PAGES;
+
+		if (sys_mincore(addr + (at << FL_PAGE_SHIFT),
 				n << FL_PAGE_SHIFT, vec) < 0)
 			return -1;
 		for (size_t i = 0; i < n; i++)
 			count += vec[i] & 1;
+		seen += n;
 	}
-	return (int)count;
-}
-
-/* Of a file's it tells what is in the page cache; what this process has mapped
- * is in its pagemap, which a program that has changed its user may not open. */
-static int touched_file(const char *addr, size_t pages)
-{
-	uint64_t buf[64];
-	size_t done = 0, n, count = 0;
-	long fd = sys_openat(AT_FDCWD, "/proc/self/pagemap",
-			     O_RDONLY | O_CLOEXEC, 0);
-	long ret;
-
-	if (fd < 0)
-		return -1;
-	while (done < pages) {
-		n = pages - done;
-		if (n > ARRAY_SIZE(buf))
-			n = ARRAY_SIZE(buf);
-		ret = sys_pread(
-			(int)fd, buf, n * sizeof(buf[0]),
-			(int64_t)(((uintptr_t)addr >> FL_PAGE_SHIFT) + done) *
-				8);
-		if (ret <= 0)
-			break;
-		n = (size_t)ret / sizeof(buf[0]);
-		for (size_t i = 0; i < n; i++)
-			if (buf[i] >> 62) /* present or swapped */
-				count++;
-		done += n;
-	}
-	sys_close((int)fd);
-	return done ? (int)count : -1;
+	return (int)(count * pages / seen);
 }
 
 /* Takes a share into the mean, with weight 1/@weight, rounded towards the
@@ -250,15 +239,30 @@ static void end_anon(struct fl_pager *p, const struct sample *s, char *addr)
 	take_share(p, cls, share, first ? 1 : 2);
 }
 
-/* Faults, and the reading of what was not in the caches; the one page that a
- * fault was for came with the others of its window. */
-static uint64_t touch_ns(uint32_t touched)
+/*
+ * Faults, and the reading of what was not in the caches. A fault brings a window
+ * of pages, of which the program may want one; so all but the last window are
+ * taken as read.
+ */
+static uint64_t touch_ns(uint32_t faults)
 {
-	uint32_t faults = (touched + FAULT_WINDOW - 1) / FAULT_WINDOW;
-	uint32_t read = touched >= FAULT_WINDOW ? touched - FAULT_WINDOW + 1 :
-						  touched;
+	uint32_t read = faults ? (faults - 1) * FAULT_WINDOW + 1 : 0;
+	uint32_t cold = read < COLD_PAGES ? read : COLD_PAGES;
 
-	return (uint64_t)faults * FAULT_NS + (uint64_t)read * COLD_PAGE_NS;
+	return (uint64_t)faults * FAULT_NS + (uint64_t)cold * COLD_PAGE_NS +
+	       (uint64_t)(read - cold) * MORE_PAGE_NS;
+}
+
+/* The faults of a mapping that ends: this thread's since it made it, if it was
+ * this thread; else as if all of it had been touched. */
+static uint32_t faults_of(const struct sample *s)
+{
+	uint32_t most = (s->pages + FAULT_WINDOW - 1) / FAULT_WINDOW;
+	uint64_t n = faults_now() - s->faults;
+
+	if (s->tid != (uint32_t)sys_gettid() || n > most)
+		return most;
+	return (uint32_t)n;
 }
 
 /* The end of a watched mapping, which is unmapped here. */
@@ -266,20 +270,19 @@ static long end_sample(struct fl_pager *p, const struct sample *s, char *addr,
 		       size_t len)
 {
 	uint64_t start;
+	uint32_t n;
 	long ret;
-	int n;
 
 	stat_inc(&p->stats, STAT_learn_samples);
 	if (s->kind == ARENA_ANON) {
 		end_anon(p, s, addr);
 		return sys_munmap(addr, len);
 	}
-	n = touched_file(addr, s->pages);
+	n = faults_of(s);
 	start = now_ns();
 	ret = sys_munmap(addr, len);
 	take_cost(&p->learn.cost_kernel[ext_class(s->pages)],
-		  s->ns + (now_ns() - start) +
-			  touch_ns(n < 0 ? s->pages : (uint32_t)n));
+		  s->ns + (now_ns() - start) + touch_ns(n));
 	return ret;
 }
 
@@ -299,6 +302,8 @@ long learn_unmap(struct fl_pager *p, char *addr, size_t len)
 		copy.ns = s->ns;
 		copy.pages = s->pages;
 		copy.kind = s->kind;
+		copy.tid = s->tid;
+		copy.faults = s->faults;
 		if (!cas_rlx(&s->addr, &at, (uintptr_t)0))
 			continue;
 		sub_rlx(&p->learn.samples, 1u);

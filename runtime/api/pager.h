@@ -36,6 +36,8 @@ struct sample {
 	uint32_t ns;             /* its mmap took */
 	uint32_t pages;
 	enum arena_kind kind;
+	uint32_t tid; /* who made it, and its faults until then */
+	uint64_t faults;
 };
 
 /* What learn.c knows, for each size class. Relaxed: estimates. */
