@@ -32,6 +32,8 @@ function times(mode) {
 	return (key, mode) in x ? sprintf("%.2f", x[key, mode]) : "–"
 }
 index($0, "\"machine\":") {
+	kernel = field("kernel")
+	sub(/-.*/, "", kernel)
 	printf "Linux %s on %s CPUs (%s), %s; %s threads. Microseconds a file," \
 		" opening and closing included, median; ×\nagainst the kernel" \
 		" doing the same, median of the runs compared pairwise." \
@@ -40,8 +42,7 @@ index($0, "\"machine\":") {
 		" `map_file` is the library call that spares\nthe two system" \
 		" calls by which a drop-in tells files from other things. Every" \
 		" figure and its spread: `make bench`.\n\n",
-		field("kernel"), field("cpus"), field("cpu"), field("fs"),
-		threads
+		kernel, field("cpus"), field("cpu"), field("fs"), threads
 	print "| files | touched | mmap | pread, reused buffer | malloc + pread" \
 		" | drop-in | × mmap | here | map_file | × pread" \
 		" | ClamAV'"'"'s pattern: kernel | Faultline | × | here |"
@@ -59,8 +60,9 @@ field("threads") == threads {
 	here[key, field("mode")] = field("served")
 }
 function share(mode) {
-	return (key, mode) in here ?
-		sprintf("%.0f %%", 100 * here[key, mode]) : "–"
+	if (!((key, mode) in here))
+		return "–"
+	return sprintf("%.0f %%", 100 * here[key, mode])
 }
 END {
 	if (!n)
