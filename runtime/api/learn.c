@@ -178,7 +178,8 @@ void learn_kernel(struct fl_pager *p, const struct watch *w, void *addr)
 
 		old = 0;
 		if (ld_rlx(&s->addr) != 0 ||
-		    !cas_rlx(&s->addr, &old, (uintptr_t)addr | 1u))
+		    /* [MO:sample] after learn_unmap's reads of the fields */
+		    !cas_acq(&s->addr, &old, (uintptr_t)addr | 1u))
 			continue;
 		s->ns = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
 		s->pages = w->pages;
@@ -295,17 +296,20 @@ long learn_unmap(struct fl_pager *p, char *addr, size_t len)
 	for (size_t i = 0; i < ARRAY_SIZE(p->learn.sample); i++) {
 		struct sample *s = &p->learn.sample[i], copy;
 
-		/* [MO:sample] pairs with learn_kernel. */
-		at = ld_acq(&s->addr);
+		at = ld_rlx(&s->addr);
 		if (at == 0 || at & 1u || at - a >= len)
+			continue;
+		/* [MO:sample] pairs with learn_kernel: odd keeps the slot ours
+		 * while its fields are read. */
+		if (!cas_acq(&s->addr, &at, at | 1u))
 			continue;
 		copy.ns = s->ns;
 		copy.pages = s->pages;
 		copy.kind = s->kind;
 		copy.tid = s->tid;
 		copy.faults = s->faults;
-		if (!cas_rlx(&s->addr, &at, (uintptr_t)0))
-			continue;
+		/* [MO:sample] free again, for learn_kernel to fill. */
+		st_rel(&s->addr, (uintptr_t)0);
 		sub_rlx(&p->learn.samples, 1u);
 		if (at == a && len >> FL_PAGE_SHIFT == copy.pages)
 			return end_sample(p, &copy, addr, len);

@@ -94,8 +94,8 @@ void __tsan_release(void *addr);
 #define tsan_acquire(p) __tsan_acquire((void *)(p))
 #define tsan_release(p) __tsan_release((void *)(p))
 #else
-#define tsan_acquire(p) ((void)(p))
-#define tsan_release(p) ((void)(p))
+#define tsan_acquire(p) ((void)0)
+#define tsan_release(p) ((void)0)
 #endif
 
 #endif

@@ -108,9 +108,16 @@ static inline long sys_call6(long n, long a, long b, long c, long d, long e,
 #define sys_call5(n, a, b, c, d, e) \
 	sys_call6((n), SYS_A(a), SYS_A(b), SYS_A(c), SYS_A(d), SYS_A(e), 0)
 
-/* Memory. */
-static inline void *sys_mmap(void *addr, size_t len, int prot, int flags,
-			     int fd, int64_t off)
+/*
+ * Memory. The kernel orders one thread's use of an address before the use of
+ * whoever maps it next; ThreadSanitizer has to be told, raw calls being raw.
+ */
+#if FL_TSAN
+__attribute__((weak)) char sys_tsan_tag;
+#endif
+
+static inline void *sys_mmap_raw(void *addr, size_t len, int prot, int flags,
+				 int fd, int64_t off)
 {
 #if defined(__NR_mmap2) && __SIZEOF_POINTER__ == 4
 	/* mmap2 counts in 4 KiB units; a misaligned offset is EINVAL. */
@@ -130,16 +137,31 @@ static inline void *sys_mmap(void *addr, size_t len, int prot, int flags,
 #endif
 }
 
+static inline void *sys_mmap(void *addr, size_t len, int prot, int flags,
+			     int fd, int64_t off)
+{
+	void *ret = sys_mmap_raw(addr, len, prot, flags, fd, off);
+
+	tsan_acquire(&sys_tsan_tag);
+	return ret;
+}
+
 static inline long sys_munmap(void *addr, size_t len)
 {
+	tsan_release(&sys_tsan_tag);
 	return sys_call2(__NR_munmap, addr, len);
 }
 
 static inline void *sys_mremap(void *addr, size_t old_len, size_t new_len,
 			       int flags, void *new_addr)
 {
-	return (void *)sys_call5(__NR_mremap, addr, old_len, new_len, flags,
-				 new_addr);
+	void *ret;
+
+	tsan_release(&sys_tsan_tag);
+	ret = (void *)sys_call5(__NR_mremap, addr, old_len, new_len, flags,
+				new_addr);
+	tsan_acquire(&sys_tsan_tag);
+	return ret;
 }
 
 static inline long sys_mprotect(void *addr, size_t len, int prot)
