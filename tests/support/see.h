@@ -290,7 +290,7 @@ SEE const char *layout(const void *p, size_t pages)
 /* The exit of child @pid in words. */
 SEE const char *end_of(pid_t pid)
 {
-	static char buf[32];
+	static __thread char buf[32]; /* threads fork, too */
 	int st;
 
 	while (waitpid(pid, &st, 0) < 0)
