@@ -82,14 +82,12 @@ static bool fs_ordinary(uint32_t magic)
 	return true;
 }
 
-static bool fs_ask(struct fl_pager *p, int fd, uint32_t dev,
-		   _Atomic(uint64_t) *slot)
+static bool fs_ask(int fd, uint32_t dev, _Atomic(uint64_t) *slot)
 {
 	/* struct statfs begins with the type, a long on every 64-bit target. */
 	long buf[32];
 	bool ok;
 
-	(void)p;
 	if (sys_call2(__NR_fstatfs, fd, buf) < 0)
 		return false;
 	ok = fs_ordinary((uint32_t)buf[0]);
@@ -106,7 +104,7 @@ static bool fs_taken(struct fl_pager *p, int fd, uint32_t dev)
 	word = ld_rlx(slot);
 	if (likely(word >> 2 == dev && word & 2))
 		return word & 1;
-	return fs_ask(p, fd, dev, slot);
+	return fs_ask(fd, dev, slot);
 }
 
 bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,

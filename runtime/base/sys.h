@@ -235,16 +235,6 @@ static inline long sys_pwrite(int fd, const void *buf, size_t n, int64_t off)
 #endif
 }
 
-static inline long sys_ftruncate(int fd, int64_t len)
-{
-#if __SIZEOF_POINTER__ == 4
-	return sys_call3(__NR_ftruncate64, fd, (long)(len & 0xffffffff),
-			 (long)(len >> 32));
-#else
-	return sys_call2(__NR_ftruncate, fd, len);
-#endif
-}
-
 static inline long sys_fcntl(int fd, int cmd, long arg)
 {
 #if __SIZEOF_POINTER__ == 4
@@ -252,11 +242,6 @@ static inline long sys_fcntl(int fd, int cmd, long arg)
 #else
 	return sys_call3(__NR_fcntl, fd, cmd, arg);
 #endif
-}
-
-static inline long sys_ioctl(int fd, unsigned long cmd, void *arg)
-{
-	return sys_call3(__NR_ioctl, fd, cmd, arg);
 }
 
 /* What is asked of a file. */
