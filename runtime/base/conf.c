@@ -9,19 +9,36 @@
 enum conf_kind {
 	CONF_K_size,
 	CONF_K_percent,
+	CONF_K_count,
 	CONF_K_bool,
+	/* Words, in the order of words[]. */
 	CONF_K_shared,
 	CONF_K_log,
+	CONF_K_fault,
+	CONF_K_engine,
+	CONF_K_direct,
+	CONF_K_large,
+	CONF_K_eof,
 };
 
 #define CONF_TEXT_size "size"
 #define CONF_TEXT_percent "percent"
+#define CONF_TEXT_count "count"
 #define CONF_TEXT_bool "bool"
 #define CONF_TEXT_shared "kernel|snapshot"
 #define CONF_TEXT_log "quiet|warn|info"
+#define CONF_TEXT_fault "auto|signal|service|hybrid|off"
+#define CONF_TEXT_engine "auto|pread|io_uring|aio"
+#define CONF_TEXT_direct "no|yes|auto"
+#define CONF_TEXT_large "auto|kernel|demand"
+#define CONF_TEXT_eof "bus|zero"
 
-static const char *const words_shared[] = { "kernel", "snapshot" };
-static const char *const words_log[] = { "quiet", "warn", "info" };
+static const char *const words[] = {
+	[CONF_K_shared] = CONF_TEXT_shared, [CONF_K_log] = CONF_TEXT_log,
+	[CONF_K_fault] = CONF_TEXT_fault,   [CONF_K_engine] = CONF_TEXT_engine,
+	[CONF_K_direct] = CONF_TEXT_direct, [CONF_K_large] = CONF_TEXT_large,
+	[CONF_K_eof] = CONF_TEXT_eof,
+};
 
 struct conf_range {
 	size_t offset;
@@ -91,13 +108,22 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+/* @a against the first word of @b, whose words end in '|'. */
 static bool same_word(const char *a, const char *b)
 {
-	while (*a && lower(*a) == lower(*b)) {
+	while (*a && *a != '|' && lower(*a) == lower(*b)) {
 		a++;
 		b++;
 	}
-	return *a == *b;
+	return !*a && (!*b || *b == '|');
+}
+
+/* The word behind @w, or NULL. */
+static const char *next_word(const char *w)
+{
+	while (*w && *w != '|')
+		w++;
+	return *w ? w + 1 : NULL;
 }
 
 static int parse_size(const char *s, uint64_t *v)
@@ -142,23 +168,25 @@ static int parse_percent(const char *s, uint64_t *v)
 	return *end ? -EINVAL : 0;
 }
 
-static int parse_word(const char *s, const char *const *words, unsigned int n,
-		      uint64_t *v)
+static int parse_count(const char *s, uint64_t *v)
 {
-	for (unsigned int i = 0; i < n; i++) {
-		if (same_word(s, words[i])) {
-			*v = i;
+	const char *end;
+
+	*v = text_u64(s, &end);
+	return end == s || *end ? -EINVAL : 0;
+}
+
+static int parse_word(const char *s, const char *w, uint64_t *v)
+{
+	for (*v = 0; w; w = next_word(w), ++*v)
+		if (same_word(s, w))
 			return 0;
-		}
-	}
 	return -EINVAL;
 }
 
 static int parse_bool(const char *s, uint64_t *v)
 {
-	static const char *const words[] = { "0",   "1",  "no",    "yes",
-					     "off", "on", "false", "true" };
-	int err = parse_word(s, words, ARRAY_SIZE(words), v);
+	int err = parse_word(s, "0|1|no|yes|off|on|false|true", v);
 
 	*v &= 1;
 	return err;
@@ -182,12 +210,11 @@ int conf_set(struct conf *c, const char *name, const char *value)
 	case CONF_K_bool:
 		err = parse_bool(value, &v);
 		break;
-	case CONF_K_shared:
-		err = parse_word(value, words_shared, ARRAY_SIZE(words_shared),
-				 &v);
+	case CONF_K_count:
+		err = parse_count(value, &v);
 		break;
 	default:
-		err = parse_word(value, words_log, ARRAY_SIZE(words_log), &v);
+		err = parse_word(value, words[ranges[id].kind], &v);
 	}
 	if (err)
 		return err;
@@ -213,6 +240,19 @@ static size_t put_size(uint64_t v, char *buf, size_t size)
 		       units[u - 1]);
 }
 
+/* The @v-th word of @w. */
+static size_t put_word(uint64_t v, const char *w, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	while (v-- && w)
+		w = next_word(w);
+	for (; w && w[n] && w[n] != '|' && n + 1 < size; n++)
+		buf[n] = w[n];
+	buf[n] = '\0';
+	return n;
+}
+
 int conf_get(const struct conf *c, const char *name, char *buf, size_t size)
 {
 	int id = find(name);
@@ -229,14 +269,13 @@ int conf_get(const struct conf *c, const char *name, char *buf, size_t size)
 	case CONF_K_size:
 		n = put_size(v, text, sizeof(text));
 		break;
-	case CONF_K_shared:
-		n = log_fmt(text, sizeof(text), "%s", words_shared[v]);
-		break;
-	case CONF_K_log:
-		n = log_fmt(text, sizeof(text), "%s", words_log[v]);
+	case CONF_K_percent:
+	case CONF_K_count:
+	case CONF_K_bool:
+		n = log_fmt(text, sizeof(text), "%u", (unsigned int)v);
 		break;
 	default:
-		n = log_fmt(text, sizeof(text), "%u", (unsigned int)v);
+		n = put_word(v, words[ranges[id].kind], text, sizeof(text));
 	}
 	if (n >= size)
 		return -ENOSPC;

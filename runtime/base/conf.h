@@ -24,12 +24,50 @@ enum conf_shared {
 	CONF_SHARED_SNAPSHOT,
 };
 
+enum conf_fault {
+	CONF_FAULT_AUTO,
+	CONF_FAULT_SIGNAL,
+	CONF_FAULT_SERVICE,
+	CONF_FAULT_HYBRID,
+	CONF_FAULT_OFF,
+};
+
+enum conf_engine {
+	CONF_ENGINE_AUTO,
+	CONF_ENGINE_PREAD,
+	CONF_ENGINE_IO_URING,
+	CONF_ENGINE_AIO,
+};
+
+enum conf_direct {
+	CONF_DIRECT_NO,
+	CONF_DIRECT_YES,
+	CONF_DIRECT_AUTO,
+};
+
+enum conf_large {
+	CONF_LARGE_AUTO,
+	CONF_LARGE_KERNEL,
+	CONF_LARGE_DEMAND,
+};
+
+enum conf_eof {
+	CONF_EOF_BUS,
+	CONF_EOF_ZERO,
+};
+
 /* The C type of each option type. */
 #define CONF_C_size uint64_t
 #define CONF_C_percent uint32_t
 #define CONF_C_bool bool
-#define CONF_C_shared uint32_t /* enum conf_shared */
+#define CONF_C_count uint32_t
+#define CONF_C_shared uint32_t /* enum conf_shared, and so on */
 #define CONF_C_log uint32_t    /* enum log_level */
+#define CONF_C_fault uint32_t
+#define CONF_C_engine uint32_t
+#define CONF_C_direct uint32_t
+#define CONF_C_large uint32_t
+#define CONF_C_eof uint32_t
 
 struct conf {
 #define CONF(name, type, def, min, max, help) CONF_C_##type name;
@@ -47,7 +85,8 @@ enum conf_id {
 /* What help texts and the launcher need of a row. */
 struct conf_row {
 	const char *name;
-	const char *type; /* "size", "percent", "bool" or the words, a|b */
+	const char *type; /* "size", "percent", "count", "bool" or the
+			   * words, a|b */
 	const char *help;
 };
 

@@ -17,7 +17,9 @@
  *  - fork(): a child sees every live region unchanged, and can map and unmap.
  *    This works through pthread_atfork(3); a child made by a raw clone system
  *    call or _Fork(3) must exec or exit.
- *  - Descriptors: none is kept open.
+ *  - Descriptors: resident regions keep none open. Demand regions keep one or
+ *    two of each file and the pager some userfaultfds, all close-on-exec and
+ *    with high numbers.
  *
  * ERRORS. fl_pager_* functions return 0 or a positive value, or -errno;
  * functions that return a pointer return (void *)-errno, to be tested with
@@ -158,10 +160,118 @@ FL_API void *fl_pager_mremap(struct fl_pager *pager, void *addr,
 			     size_t old_length, size_t new_length, int flags,
 			     void *new_addr);
 
+/* ------------------------------------------------------------------------
+ * Demand regions: pages are read when they are first touched, and dropped again
+ * when the pager's memory budget (option mem) is used up. A region may be far
+ * larger than memory.
+ *
+ * Who serves a fault is the option fault. In signal mode (the library's
+ * default) the thread itself does, in a SIGBUS handler that stays the first
+ * one; a program with its own SIGBUS handler installs it by fl_sigaction(). The
+ * kernel does not raise a signal for its own accesses: a system call that is
+ * handed a buffer in a region whose pages are absent fails with EFAULT, so call
+ * fl_prefetch() on the buffer first (the preload does). In service mode threads
+ * of the pager serve faults, and system calls work, too.
+ *
+ * FORK. A child sees its regions of files as kernel mappings of the same files,
+ * those of other stores are served in the child as in the parent.
+ */
+
+/*
+ * Where the bytes of a region come from. The functions are called by any thread
+ * that touches the region, several at once, in signal mode inside of a signal
+ * handler: they must be async-signal-safe then, and must not touch a demand
+ * region themselves in any mode.
+ */
+struct fl_store_ops {
+	size_t size; /* sizeof(struct fl_store_ops) */
+	/*
+	 * Fill @buf with the @len bytes from byte @off of the store. @len is a
+	 * multiple of 4096, and so is @off if the region's offset is.
+	 * Returns the number of bytes, less than @len only at the end of the
+	 * store (0: @off is past it), or -errno.
+	 */
+	ssize_t (*read)(void *store, void *buf, size_t len, uint64_t off);
+	/* Optional: the same, outwards. All of @len, or -errno. */
+	ssize_t (*write)(void *store, const void *buf, size_t len,
+			 uint64_t off);
+	/* Optional: make what was written durable. 0 or -errno. */
+	int (*flush)(void *store);
+	/* Optional: bytes in the store, or -errno. */
+	int64_t (*length)(void *store);
+	/* Optional: the last region that uses @store is gone. */
+	void (*release)(void *store);
+};
+
+/* Flags of fl_region_map() and fl_region_map_file(). */
+#define FL_REGION_RANDOM 0x1u     /* as MADV_RANDOM from the start */
+#define FL_REGION_SEQUENTIAL 0x2u /* as MADV_SEQUENTIAL from the start */
+
+/*
+ * fl_region_map_file - map a file as a demand region.
+ * @fd: a regular file, open for reading; the pager keeps a duplicate.
+ * @off: first byte, a multiple of 4096.
+ * @len: bytes, > 0; the file has at least that many from @off, up to a page.
+ * @prot: PROT_READ.
+ * @flags: FL_REGION_*.
+ *
+ * Unlike a resident region it is no snapshot: a page shows the file as it is
+ * when the page is read. An access past the end of a file that has become
+ * shorter raises SIGBUS, or finds zeros with eof=zero.
+ *
+ * Returns the address or (void *)-errno: -EINVAL for the arguments; -EBADF,
+ * -EACCES, -ENODEV as mmap(2); -ENOTSUP where the system has no userfaultfd
+ * (mmap(2) is then the way); -ENOMEM, -EMFILE. Not for signal handlers.
+ */
+FL_API void *fl_region_map_file(struct fl_pager *pager, int fd, off_t off,
+				size_t len, int prot, unsigned int flags);
+
+/*
+ * fl_region_map - map any store as a demand region.
+ * @ops, @store: the functions, which must stay, and what they are given.
+ * @off: byte of the store where the region starts, a multiple of 4096.
+ * @len: bytes, > 0.
+ * @prot, @flags: as above.
+ *
+ * A page whose read fails raises SIGBUS at every access; fl_region_error()
+ * tells the errno. The other pages keep being served.
+ * Returns as fl_region_map_file().
+ */
+FL_API void *fl_region_map(struct fl_pager *pager,
+			   const struct fl_store_ops *ops, void *store,
+			   uint64_t off, size_t len, int prot,
+			   unsigned int flags);
+
+/*
+ * fl_prefetch - read what of a range lies in demand regions and is absent, and
+ * return when it is there.
+ *
+ * At most the memory budget can be there at once. Returns 0, or -errno of the
+ * first page that could not be read. May be called in a signal handler where
+ * the stores' functions may.
+ */
+FL_API int fl_prefetch(struct fl_pager *pager, const void *addr, size_t length);
+
+/*
+ * fl_region_error - why does the page at @addr raise SIGBUS?
+ * Returns the errno of the failed read (> 0), 0 for a page that has not failed,
+ * or -EFAULT for an address that is in no demand region.
+ */
+FL_API int fl_region_error(struct fl_pager *pager, const void *addr);
+
+/*
+ * fl_sigaction - as sigaction(2), but the pager's SIGBUS handler, if it is
+ * installed, stays before the one given here, which gets the faults that are
+ * not the pager's. Sets errno.
+ */
+struct sigaction;
+FL_API int fl_sigaction(int sig, const struct sigaction *act,
+			struct sigaction *old);
+
 /*
  * fl_find - is there a page of @pager's at @addr?
- * Returns 1 for a resident page, 2 for a page that has been replaced by a
- * kernel mapping, 0 for anything else.
+ * Returns 1 for a page of a resident region, 2 for a page that has been replaced
+ * by a kernel mapping, 3 for a page of a demand region, 0 for anything else.
  */
 FL_API int fl_find(struct fl_pager *pager, const void *addr);
 
