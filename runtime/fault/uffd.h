@@ -62,7 +62,8 @@ int uffd_copy(int fd, void *dst, const void *src, size_t len,
 int uffd_zeropage(int fd, void *dst, size_t len);
 int uffd_continue(int fd, void *dst, size_t len, unsigned int mode);
 
-/* An access to a page without content raises SIGBUS from now on. */
+/* An access to a page without content raises SIGBUS from now on, and a system
+ * call on it EFAULT, until something fills it (COPY does). */
 int uffd_poison(int fd, void *dst, size_t len);
 
 int uffd_wake(int fd, void *dst, size_t len);
