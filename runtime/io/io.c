@@ -98,11 +98,13 @@ void io_ctx_pin(struct io_ctx *ctx)
 
 void io_ctx_destroy(struct io_ctx *ctx)
 {
-	io_ctx_init(ctx, ctx->engine);
+	uring_destroy(&ctx->ring);
+	aio_destroy(ctx);
 }
 
 void io_ctx_fork_child(struct io_ctx *ctx)
 {
+	uring_fork_child(&ctx->ring);
 	/* The parent's aio context does not exist here. */
 	ctx->aio = 0;
 }
@@ -146,13 +148,30 @@ bool io_advance(struct io_req *req, long res)
 	return true;
 }
 
+static bool want_aio(const struct io_ctx *ctx, const struct io_req *req)
+{
+	if (io_engine_refused(IO_AIO))
+		return false;
+	if (ctx->engine == IO_AIO)
+		return true;
+	/* With the page cache io_submit() does what pread() does. */
+	return sys_fcntl(req->fd, F_GETFL, 0) & O_DIRECT;
+}
+
 void io_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n)
 {
-	(void)ctx;
+	enum io_engine e = ctx->engine;
+	bool queue = e != IO_PREAD && (n > 1 || e != IO_AUTO);
+
 	for (unsigned int i = 0; i < n; i++) {
 		req[i].res = IO_PENDING;
 		req[i].got = 0;
 	}
+	if (queue && e != IO_AIO && !io_engine_refused(IO_URING))
+		uring_read_many(ctx, req, n);
+	if (queue && (e == IO_AIO || io_engine_refused(IO_URING)) &&
+	    want_aio(ctx, req))
+		aio_read_many(ctx, req, n);
 	for (unsigned int i = 0; i < n; i++)
 		if (req[i].res == IO_PENDING)
 			pread_finish(&req[i]);
