@@ -30,6 +30,18 @@ void aio_destroy(struct io_ctx *ctx);
 /* The rest of @req by pread; sets @res. */
 void pread_finish(struct io_req *req);
 
+/* The same for all pending ones of @n, in flight at once through the page
+ * cache. */
+void pread_many(struct io_req *req, unsigned int n);
+
+/* After the use of @fd: was it still *@owner's? */
+static inline bool io_fd_still(_Atomic(int) *owner, int fd)
+{
+	/* [MO:fd-owner] pairs with the layer that moves the descriptor: who
+	 * has met the program's file on the number sees that it has moved. */
+	return ld_sc(owner) == fd;
+}
+
 /*
  * io_advance - account @res, which the kernel returned for the rest of @req.
  * Returns true when the request is finished, or has to go to another engine

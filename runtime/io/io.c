@@ -148,33 +148,22 @@ bool io_advance(struct io_req *req, long res)
 	return true;
 }
 
-static bool want_aio(const struct io_ctx *ctx, const struct io_req *req)
-{
-	if (io_engine_refused(IO_AIO))
-		return false;
-	if (ctx->engine == IO_AIO)
-		return true;
-	/* With the page cache io_submit() does what pread() does. */
-	return sys_fcntl(req->fd, F_GETFL, 0) & O_DIRECT;
-}
-
 void io_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n)
 {
 	enum io_engine e = ctx->engine;
-	bool queue = e != IO_PREAD && (n > 1 || e != IO_AUTO);
+	bool past = e == IO_AUTO && n > 1; /* all go past the page cache */
 
 	for (unsigned int i = 0; i < n; i++) {
 		req[i].res = IO_PENDING;
 		req[i].got = 0;
+		past = past && req[i].direct;
 	}
-	if (queue && e != IO_AIO && !io_engine_refused(IO_URING))
+	if ((e == IO_URING || past) && !io_engine_refused(IO_URING))
 		uring_read_many(ctx, req, n);
-	if (queue && (e == IO_AIO || io_engine_refused(IO_URING)) &&
-	    want_aio(ctx, req))
+	past = past && io_engine_refused(IO_URING);
+	if ((e == IO_AIO || past) && !io_engine_refused(IO_AIO))
 		aio_read_many(ctx, req, n);
-	for (unsigned int i = 0; i < n; i++)
-		if (req[i].res == IO_PENDING)
-			pread_finish(&req[i]);
+	pread_many(req, n);
 }
 
 long io_read(struct io_ctx *ctx, int fd, void *buf, size_t len, uint64_t off)

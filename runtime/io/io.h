@@ -2,18 +2,24 @@
 /*
  * io.h - reading files: one piece at a time, or many at once.
  *
- * Engines. pread reads in the calling thread. io_uring and aio (io_submit) put
- * all pieces of io_read_many() in flight at once, up to IO_DEPTH. A program
- * or an administrator may refuse them at any time (a seccomp filter,
- * kernel.io_uring_disabled, RLIMIT_MEMLOCK, fs.aio-max-nr): whatever was not
- * read is then read by the next engine, and the refusal is remembered for the
- * process. No request is lost.
+ * Engines. pread reads in the calling thread; many pieces that the page cache
+ * does not have are in flight at once there, too, as the kernel is first asked
+ * for each one without waiting. io_uring and aio (io_submit) put up to IO_DEPTH
+ * pieces in flight, past the page cache as well. A program or an administrator
+ * may refuse them at any time (a seccomp filter, kernel.io_uring_disabled,
+ * RLIMIT_MEMLOCK, fs.aio-max-nr): whatever was not read is then read by the
+ * next engine, and the refusal is remembered for the process. No request is
+ * lost.
  *
- *	IO_AUTO   pread for one piece; for many io_uring, else aio for
- *	          descriptors with O_DIRECT, else pread
+ *	IO_AUTO   pread; but for many pieces past the page cache (O_DIRECT)
+ *	          io_uring, else aio, else pread
  *	IO_PREAD  pread only
- *	IO_URING  io_uring also for one piece
- *	IO_AIO    aio also for one piece; it is asynchronous with O_DIRECT only
+ *	IO_URING  io_uring, else pread
+ *	IO_AIO    aio, else pread; it is asynchronous with O_DIRECT only
+ *
+ * Measured on a disk (4 KiB, 32 pieces; us for one): absent from the page
+ * cache, pread one after the other 74, io_uring 20, pread as above 13; in it,
+ * pread 1.2, io_uring 1.3; O_DIRECT: pread 100, io_uring 16 to 24, aio 20.
  *
  * A context (struct io_ctx) has a ring of its own, made when it is first needed.
  * It is used by one thread at a time, not always the same one. Nothing of it
@@ -74,7 +80,8 @@ struct io_req {
 	size_t len;
 	uint64_t off;
 	long res;
-	size_t got; /* private */
+	bool direct; /* @fd has O_DIRECT: a hint for IO_AUTO */
+	size_t got;  /* private */
 };
 
 /* io_ctx_init - no ring is made yet. */

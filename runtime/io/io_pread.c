@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /* The engine that is always there. */
 #include <limits.h>
+#include <sys/uio.h>
 
 #include "io/engine.h"
 #include "base/ban.h"
@@ -35,4 +36,46 @@ void pread_finish(struct io_req *req)
 			sys_sched_yield();
 	}
 	req->res = (long)req->got;
+}
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x8
+#endif
+
+/*
+ * What the page cache has is read, and reading of the rest has begun: the
+ * kernel starts the I/O for a page it may not wait for. False where the file
+ * system does not know of that.
+ */
+static bool nowait(struct io_req *req)
+{
+	size_t len = io_rest(req);
+	uint64_t off = req->off;
+	struct iovec v = { req->buf, len };
+	long r = sys_call6(__NR_preadv2, req->fd, (long)&v, 1, (long)off,
+			   (long)(sizeof(long) == 4 ? off >> 32 : 0),
+			   RWF_NOWAIT);
+
+	if (r < 0)
+		return r == -EAGAIN;
+	r = io_outcome(r, len, off);
+	if (r < 0) {
+		if (r != -EINTR)
+			req->res = r;
+		return true;
+	}
+	req->got = (size_t)r;
+	if (r == 0 || req->got == req->len)
+		req->res = r;
+	return true;
+}
+
+void pread_many(struct io_req *req, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (req[i].res == IO_PENDING && !req[i].got && !nowait(&req[i]))
+			break;
+	for (unsigned int i = 0; i < n; i++)
+		if (req[i].res == IO_PENDING)
+			pread_finish(&req[i]);
 }

@@ -220,7 +220,7 @@ static long enter(struct run *u, uint32_t submit)
 			u->inflight += (uint32_t)r;
 			return 0;
 		}
-		if (ld_rlx(&u->ring->fd) == fd)
+		if (io_fd_still(&u->ring->fd, fd))
 			return r;
 	}
 }

@@ -26,8 +26,8 @@ static void proc_path(char path[64], int fd)
 	*p = '\0';
 }
 
-/* The same file with O_DIRECT, or -errno. */
-static int open_direct(int fd)
+/* The same file, opened once more with @flags; or -errno. */
+static int reopen(int fd, int flags)
 {
 	struct sys_stat a, b;
 	char path[64];
@@ -39,7 +39,7 @@ static int open_direct(int fd)
 	if (!S_ISREG(a.mode) && !S_ISBLK(a.mode))
 		return -EINVAL;
 	proc_path(path, fd);
-	r = sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECT | O_CLOEXEC, 0);
+	r = sys_openat(AT_FDCWD, path, flags | O_CLOEXEC | O_NOCTTY, 0);
 	if (r < 0)
 		return (int)r;
 	if (sys_fstat((int)r, &b) < 0 || a.ino != b.ino || a.dev != b.dev) {
@@ -49,24 +49,49 @@ static int open_direct(int fd)
 	return (int)r;
 }
 
+/* Record locks on the file, the process's own or another's. */
+static bool has_locks(int fd)
+{
+	struct flock64 l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return sys_fcntl(fd, F_OFD_GETLK, (long)&l) == 0 && l.l_type != F_UNLCK;
+}
+
 int store_file_init(struct store *s, int fd, int direct_mode)
 {
+	long mode = sys_fcntl(fd, F_GETFL, 0);
 	int r;
 
-	*s = (struct store){ .kind = STORE_FILE };
-	st_rlx(&s->fd, -1);
-	st_rlx(&s->direct_fd, -1);
-	r = io_fd_reserve(fd, &s->fd);
-	if (r < 0)
-		return r;
+	store_zero_init(s);
+	s->kind = STORE_FILE;
+	if (mode < 0)
+		return (int)mode;
+	if (has_locks(fd))
+		return -EBUSY;
+	r = reopen(fd, (int)(mode & O_ACCMODE));
+	if (r >= 0) {
+		s->own = true;
+		io_keep_fd(r, &s->fd);
+		store_advise(s, POSIX_FADV_RANDOM);
+	} else {
+		r = io_fd_reserve(fd, &s->fd);
+		if (r < 0)
+			return r;
+	}
 	if (direct_mode == STORE_DIRECT_NO)
 		return 0;
-	r = open_direct(fd);
+	r = reopen(fd, O_RDONLY | O_DIRECT);
 	if (r >= 0) {
 		io_keep_fd(r, &s->direct_fd);
 		st_rlx(&s->direct, true);
 	}
 	return 0;
+}
+
+void store_advise(struct store *s, int advice)
+{
+	if (s->own)
+		sys_call4(__NR_fadvise64, ld_rlx(&s->fd), 0, 0, advice);
 }
 
 void store_zero_init(struct store *s)
@@ -127,8 +152,6 @@ static bool no_direct(struct store *s, long err)
 	return true;
 }
 
-/* Relaxed: the order that matters is between the program's dup2 and the read,
- * which both happen in the kernel; see store.h. */
 static long read_via(_Atomic(int) *fd, struct io_ctx *ctx, void *buf,
 		     size_t len, uint64_t off)
 {
@@ -136,7 +159,7 @@ static long read_via(_Atomic(int) *fd, struct io_ctx *ctx, void *buf,
 		int now = ld_rlx(fd);
 		long r = io_read(ctx, now, buf, len, off);
 
-		if (likely(ld_rlx(fd) == now))
+		if (likely(io_fd_still(fd, now)))
 			return r;
 	}
 }
@@ -213,19 +236,21 @@ void store_read_many(struct store *s, struct io_ctx *ctx, struct io_req *req,
 						req[i].off);
 		return;
 	}
-	for (unsigned int i = 0; i < n; i++)
-		req[i].fd = may_direct(s, req[i].buf, req[i].len, req[i].off) ?
-				    direct :
-				    fd;
+	for (unsigned int i = 0; i < n; i++) {
+		struct io_req *q = &req[i];
+
+		q->direct = may_direct(s, q->buf, q->len, q->off);
+		q->fd = q->direct ? direct : fd;
+	}
 	io_read_many(ctx, req, n);
-	moved = ld_rlx(&s->fd) != fd || ld_rlx(&s->direct_fd) != direct;
+	moved = !io_fd_still(&s->fd, fd) || !io_fd_still(&s->direct_fd, direct);
 	for (unsigned int i = 0; i < n; i++) {
 		struct io_req *q = &req[i];
 
 		if (unlikely(moved) ||
-		    (q->fd == direct && q->res < 0 && no_direct(s, q->res)))
+		    (q->direct && q->res < 0 && no_direct(s, q->res)))
 			q->res = read_file(s, ctx, q->buf, q->len, q->off);
-		else if (q->fd == direct && q->res >= 0)
+		else if (q->direct && q->res >= 0)
 			q->res = read_rest(s, ctx, q->buf, q->len, q->off,
 					   q->res);
 	}
@@ -244,7 +269,7 @@ static long write_file(struct store *s, const void *buf, size_t len,
 		long r = sys_pwrite(fd, (const char *)buf + done, len - done,
 				    (int64_t)(off + done));
 
-		if (ld_rlx(&s->fd) != fd)
+		if (!io_fd_still(&s->fd, fd))
 			continue;
 		if (r > 0) {
 			done += (size_t)r;

@@ -3,10 +3,17 @@
  * store.h - where the bytes of a demand region come from: a file, nothing
  * (zeros), or a user's functions (struct fl_store_ops).
  *
- * A store of a file keeps a duplicate of the descriptor and, where wanted and
- * possible, a second one with O_DIRECT. Reads that are aligned go through that
- * one; a file system that turns out not to do it (EINVAL at the open or at the
- * first read) is read through the page cache from then on, silently.
+ * A store of a file reads through a description of its own (the file opened
+ * once more by way of /proc), so that neither the kernel's read-ahead nor a
+ * flock(2) of the program's is shared with it; where that cannot be had through
+ * a duplicate of the descriptor. Where wanted and possible there is another
+ * one with O_DIRECT for what is aligned; a file system that turns out not to do
+ * it (EINVAL at the open or at the first read) is read through the page cache
+ * from then on, silently.
+ *
+ * Closing any descriptor of a file drops the record locks (fcntl F_SETLK) that
+ * the process has on it. A file with such locks is therefore refused; locks
+ * taken later are lost when the store is destroyed.
  *
  * Both numbers change when the program takes them (io_fd_reserve in io.h): the
  * owner of the number stores the new one here *before* the program gets the
@@ -38,6 +45,7 @@ struct store {
 	_Atomic(int) direct_fd; /* -1: none */
 	/* Cleared at the first EINVAL. Relaxed: a hint. */
 	_Atomic(bool) direct;
+	bool own; /* fd is no duplicate of the program's */
 	const struct fl_store_ops *ops;
 	void *arg;
 };
@@ -51,9 +59,16 @@ enum store_direct {
 /*
  * store_file_init - the store of @fd, which stays the caller's.
  * @direct_mode: enum store_direct.
- * Returns 0, -EBADF, -EMFILE.
+ * Returns 0, -EBADF, -EMFILE, or -EBUSY for a file with record locks.
  */
 int store_file_init(struct store *s, int fd, int direct_mode);
+
+/*
+ * store_advise - tell the kernel how the file will be read: POSIX_FADV_RANDOM,
+ * which a store begins with (a read reads what it is asked for), NORMAL or
+ * SEQUENTIAL (the kernel reads ahead, too).
+ */
+void store_advise(struct store *s, int advice);
 
 /* store_zero_init - zeros without end; what is written is gone. */
 void store_zero_init(struct store *s);
