@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# size.sh ROOT - no file over 1000 lines (licence texts aside), no function of
-# the product over 60.
+# size.sh ROOT - no file over 1000 lines (licence texts and recorded data
+# aside), no function of the product over 60.
 . "$(dirname "$0")/lib.sh"
 
 {
-	files '*' | grep -Ev '(^|/)(LICENSE|COPYING)$' |
+	files '*' | grep -Ev '(^|/)(LICENSE|COPYING)$|\.bin$' |
 		while IFS= read -r f; do
 			n=$(wc -l <"$f")
 			[ "$n" -le 1000 ] || echo "$f:1000: $n lines"
