@@ -3,7 +3,7 @@
  * cli.h - what the files of the launcher share.
  *
  * main.c picks the command; run.c is `run` and target.c its look at the
- * program; doctor.c and probe.c are `doctor`; live.c is `stat`.
+ * program; doctor.c, probe.c and probe_page.c are `doctor`; live.c is `stat`.
  */
 #ifndef FL_CLI_H
 #define FL_CLI_H
@@ -37,7 +37,7 @@ bool find_profiles(char *path, size_t size);
  */
 int target_check(const char *file, char *path, size_t size);
 
-/* probe.c: one line of the doctor's report each. */
+/* probe.c, probe_page.c: one line of the doctor's report each. */
 enum verdict {
 	PROBE_OK,   /* works */
 	PROBE_NOTE, /* works less well, or matters for what is to come */
@@ -56,6 +56,16 @@ struct probe {
 
 extern const struct probe probes[];
 extern const size_t nr_probes;
+extern const struct probe page_probes[]; /* what demand paging needs */
+extern const size_t nr_page_probes;
+
+struct conf;
+
+/* The options in force for this program; what is wrong is reported once. */
+const struct conf *settings(void);
+
+/* The first line of a file under /proc or /sys, or "". */
+const char *probe_line(const char *path, char *buf, size_t size);
 
 void finding(struct finding *f, enum verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

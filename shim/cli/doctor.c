@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * doctor.c - `faultline doctor`: the report; probe.c has the probes.
+ * doctor.c - `faultline doctor`: the report; probe.c and probe_page.c have the
+ * probes.
  */
 #include <argp.h>
 #include <stdarg.h>
@@ -19,9 +20,24 @@ void finding(struct finding *f, enum verdict verdict, const char *fmt, ...)
 	va_end(ap);
 }
 
-int cmd_doctor(int argc, char **argv)
+static unsigned int count[3];
+
+static void report(const struct probe *list, size_t nr)
 {
 	static const char *const words[] = { "ok", "note", "BAD" };
+
+	for (size_t i = 0; i < nr; i++) {
+		struct finding f = { PROBE_OK, "" };
+
+		list[i].run(&f);
+		count[f.verdict]++;
+		printf("%-5s %-18s %s\n", words[f.verdict], list[i].name,
+		       f.what);
+	}
+}
+
+int cmd_doctor(int argc, char **argv)
+{
 	static const struct argp argp = {
 		.doc = "Tell what this kernel, this user and the limits in "
 		       "force allow, and why not.\vExit status: 0 when programs "
@@ -29,7 +45,6 @@ int cmd_doctor(int argc, char **argv)
 		       "aside.",
 	};
 	static char name[] = "faultline doctor";
-	unsigned int count[3] = { 0 };
 	struct utsname uts;
 
 	argv[0] = name;
@@ -39,14 +54,9 @@ int cmd_doctor(int argc, char **argv)
 	uname(&uts);
 	printf("faultline " FL_VERSION_STRING " on %s %s %s\n", uts.sysname,
 	       uts.release, uts.machine);
-	for (size_t i = 0; i < nr_probes; i++) {
-		struct finding f = { PROBE_OK, "" };
-
-		probes[i].run(&f);
-		count[f.verdict]++;
-		printf("%-5s %-18s %s\n", words[f.verdict], probes[i].name,
-		       f.what);
-	}
+	report(probes, nr_probes);
+	printf("\nDemand paging of large files:\n");
+	report(page_probes, nr_page_probes);
 	if (count[PROBE_BAD])
 		printf("\nPrograms would run, but without the pager: see the "
 		       "lines marked BAD.\n");

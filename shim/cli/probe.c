@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 /*
- * probe.c - the doctor's probes. Each tries the thing itself rather than
+ * probe.c - the doctor's probes, those of demand paging excepted. Each tries the thing itself rather than
  * trusting a version number, undoes what it did, and says the reason of a
  * refusal where the system has one to read.
  */
@@ -9,11 +9,9 @@
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <linux/membarrier.h>
-#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -30,18 +28,11 @@
 #include "base/stat.h"
 
 /* Newer than Debian 12's headers. */
-#ifndef __NR_cachestat
-#define __NR_cachestat 451
-#endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #endif
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 
-/* The first line of a file under /proc or /sys, or "". */
-static const char *read_line(const char *path, char *buf, size_t size)
+const char *probe_line(const char *path, char *buf, size_t size)
 {
 	if (file_read(AT_FDCWD, path, buf, size) < 0)
 		buf[0] = '\0';
@@ -63,8 +54,7 @@ static void human(char *buf, size_t size, uint64_t v)
 		snprintf(buf, size, "%.1f %ciB", d, units[u]);
 }
 
-/* The options in force for this program; what is wrong is reported once. */
-static const struct conf *settings(void)
+const struct conf *settings(void)
 {
 	extern char **environ;
 	static struct conf c;
@@ -232,7 +222,7 @@ static void probe_overcommit(struct finding *f)
 {
 	char buf[32];
 
-	read_line("/proc/sys/vm/overcommit_memory", buf, sizeof(buf));
+	probe_line("/proc/sys/vm/overcommit_memory", buf, sizeof(buf));
 	if (!strcmp(buf, "2"))
 		finding(f, PROBE_NOTE,
 			"strict: reserved frames count against "
@@ -317,92 +307,6 @@ static void probe_guard(struct finding *f)
 			       "not for files (Linux 6.15)");
 }
 
-static int uffd_features(int fd, uint64_t *features)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-
-	if (fd < 0)
-		return -1;
-	*features = ioctl(fd, UFFDIO_API, &api) ? 0 : api.features;
-	close(fd);
-	return 0;
-}
-
-/* For demand paging, which is to come; resident regions need none of it. */
-static void probe_uffd(struct finding *f)
-{
-	char why[32];
-	uint64_t feat = 0;
-	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	int fd = -1;
-	const char *how = NULL;
-
-	if (dev >= 0) {
-		fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
-		close(dev);
-	}
-	if (!uffd_features(fd, &feat))
-		how = "full, by /dev/userfaultfd";
-	else if (!uffd_features((int)syscall(__NR_userfaultfd, O_CLOEXEC),
-				&feat))
-		how = "full, by the system call";
-	else if (!uffd_features((int)syscall(__NR_userfaultfd,
-					     O_CLOEXEC | UFFD_USER_MODE_ONLY),
-				&feat))
-		how = "user-mode faults only";
-	if (!how) {
-		finding(f, PROBE_NOTE,
-			"none: %s; demand paging (to come) "
-			"would be off",
-			strerror(errno));
-		return;
-	}
-	read_line("/proc/sys/vm/unprivileged_userfaultfd", why, sizeof(why));
-	finding(f, PROBE_OK,
-		"%s; minor faults on memory files: %s; signal mode: %s%s (for "
-		"demand paging, to come)",
-		how, feat & UFFD_FEATURE_MINOR_SHMEM ? "yes" : "no",
-		feat & UFFD_FEATURE_SIGBUS ? "yes" : "no",
-		how[0] == 'u' && why[0] == '0' ?
-			"; vm.unprivileged_userfaultfd=0" :
-			"");
-}
-
-static void probe_cachestat(struct finding *f)
-{
-	uint64_t range[2] = { 0, 0 }, result[5];
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	long ret = syscall(__NR_cachestat, fd, range, result, 0);
-	int err = errno;
-
-	close(fd);
-	if (!ret)
-		finding(f, PROBE_OK,
-			"cached files can be told from cold ones "
-			"(for demand paging, to come)");
-	else
-		finding(f, PROBE_NOTE, "%s (for demand paging, to come)",
-			err == ENOSYS ? "none (Linux 6.5)" : strerror(err));
-}
-
-static void probe_uring(struct finding *f)
-{
-	char params[120] = { 0 }, off[16];
-	int fd = (int)syscall(__NR_io_uring_setup, 1, params);
-	int err = errno;
-
-	if (fd >= 0) {
-		close(fd);
-		finding(f, PROBE_OK, "available (for demand paging, to come)");
-		return;
-	}
-	read_line("/proc/sys/kernel/io_uring_disabled", off, sizeof(off));
-	finding(f, PROBE_NOTE, "%s%s%s (for demand paging, to come)",
-		strerror(err),
-		off[0] > '0' ? ", kernel.io_uring_disabled=" : "",
-		off[0] > '0' ? off : "");
-}
-
 static void probe_seccomp(struct finding *f)
 {
 	char buf[4096], *p;
@@ -425,7 +329,7 @@ static const char *chosen(const char *path, char *buf, size_t size)
 {
 	char *open_at, *close_at;
 
-	read_line(path, buf, size);
+	probe_line(path, buf, size);
 	open_at = strchr(buf, '[');
 	close_at = strchr(buf, ']');
 	if (!open_at || !close_at)
@@ -479,9 +383,6 @@ const struct probe probes[] = {
 	{ "live counters", probe_stat_dir },
 	{ "huge pages", probe_thp },
 	{ "seccomp", probe_seccomp },
-	{ "userfaultfd", probe_uffd },
-	{ "cachestat", probe_cachestat },
-	{ "io_uring", probe_uring },
 	{ "trial run", probe_trial },
 };
 

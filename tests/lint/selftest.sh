@@ -178,6 +178,8 @@ edit arch/generic/cpu_arch.h 's|stdint|stdio|'
 faulty layers "arch/ includes stdio.h"
 edit shim/s.c 's|base/a.h|mem/m.h|'
 faulty layers "shim/ includes mem/m.h"
+edit shim/s.c 's|base/a.h|fault/uffd.h|'
+faulty layers "shim/ includes fault/uffd.h"
 echo '#ifdef __aarch64__' >>"$t/runtime/base/a.h"
 faulty layers "ISA macro outside arch/"
 

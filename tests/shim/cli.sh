@@ -245,9 +245,11 @@ for opt in mem high low resident_max anon_max shared summary profile; do
 	grep -q -- "--$opt" "$tmp/out" || bad "help lacks --$opt"
 done
 want 0 "$fl" doctor
-for what in 'page size' 'two views' 'memory budget' rseq membarrier userfaultfd \
-	cachestat io_uring seccomp 'huge pages' 'guard pages' overcommit \
-	'trial run'; do
+for what in 'page size' 'two views' 'memory budget' rseq membarrier seccomp \
+	'huge pages' 'guard pages' overcommit 'trial run' userfaultfd \
+	/dev/userfaultfd 'userfaultfd\(2\)' 'user mode only' SIGBUS \
+	SIGBUS_USER MINOR_SHMEM MOVE POISON WP_ASYNC cachestat \
+	process_madvise io_uring 'demand paging'; do
 	grep -qE "^(ok|note) +$what " "$tmp/out" || bad "doctor lacks $what"
 done
 want 1 sh -c 'ulimit -v 60000; exec "$@"' x "$fl" doctor
