@@ -318,8 +318,7 @@ static void probe_seccomp(struct finding *f)
 		finding(f, PROBE_OK, "no filter");
 	else if (p)
 		finding(f, PROBE_NOTE,
-			"a filter is in force: refusals above "
-			"may be its");
+			"a filter is in force: refusals may be its");
 	else
 		finding(f, PROBE_NOTE, "/proc/self/status cannot be read");
 }
