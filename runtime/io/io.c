@@ -161,7 +161,7 @@ void io_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n)
 	if ((e == IO_URING || past) && !io_engine_refused(IO_URING))
 		uring_read_many(ctx, req, n);
 	past = past && io_engine_refused(IO_URING);
-	if ((e == IO_AIO || past) && !io_engine_refused(IO_AIO))
+	if ((e == IO_AIO || past) && n > 1 && !io_engine_refused(IO_AIO))
 		aio_read_many(ctx, req, n);
 	pread_many(req, n);
 }
@@ -172,9 +172,9 @@ long io_read(struct io_ctx *ctx, int fd, void *buf, size_t len, uint64_t off)
 		.fd = fd, .buf = buf, .len = len, .off = off, .got = 0
 	};
 
-	if (likely(ctx->engine <= IO_PREAD))
-		pread_finish(&req);
-	else
+	if (unlikely(ctx->engine == IO_URING))
 		io_read_many(ctx, &req, 1);
+	else
+		pread_finish(&req);
 	return req.res;
 }

@@ -15,7 +15,7 @@
  *	          io_uring, else aio, else pread
  *	IO_PREAD  pread only
  *	IO_URING  io_uring, else pread
- *	IO_AIO    aio, else pread; it is asynchronous with O_DIRECT only
+ *	IO_AIO    aio for many pieces past the page cache, else pread
  *
  * Measured on a disk (4 KiB, 32 pieces; us for one): absent from the page
  * cache, pread one after the other 74, io_uring 20, pread as above 13; in it,
@@ -80,7 +80,7 @@ struct io_req {
 	size_t len;
 	uint64_t off;
 	long res;
-	bool direct; /* @fd has O_DIRECT: a hint for IO_AUTO */
+	bool direct; /* @fd has O_DIRECT: a hint for the choice */
 	size_t got;  /* private */
 };
 
