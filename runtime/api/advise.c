@@ -170,6 +170,8 @@ static long advise_piece(struct fl_pager *p, struct seg *s, int advice)
 		if (ret)
 			return ret < 0 ? ret : ADVISE_AGAIN;
 	}
+	if (s->kind == SEG_OUTSIDE && vma_near(s->addr, s->len))
+		return demand_advise(p, s->addr, s->len, advice);
 	return sys_madvise(s->addr, s->len, advice);
 }
 
@@ -181,7 +183,8 @@ int fl_pager_madvise(struct fl_pager *p, void *addr, size_t len, int advice)
 	long ret;
 
 	if (!range_valid(addr, page_align_up(len)) ||
-	    likely(!pager_touches(p, addr, (size_t)(end - pos))))
+	    likely(!pager_touches(p, addr, (size_t)(end - pos)) &&
+		   !vma_near(addr, len)))
 		return (int)sys_madvise(addr, len, advice);
 	pager_settle(p);
 	if (likely(is_hint(advice)) &&
@@ -368,6 +371,9 @@ int fl_pager_mprotect(struct fl_pager *p, void *addr, size_t len, int prot)
 	struct change c = { do_mprotect, (unsigned int)prot, true };
 	size_t rounded = page_align_up(len);
 
+	if (prot != PROT_READ && range_valid(addr, rounded) &&
+	    demand_hand_over(p, addr, rounded) < 0)
+		return -ENOMEM;
 	if (!range_valid(addr, rounded) ||
 	    prot & ~(PROT_READ | PROT_WRITE | PROT_EXEC) ||
 	    !pager_touches(p, addr, rounded))
@@ -383,6 +389,9 @@ static int lock_range(struct fl_pager *p, const void *addr, size_t len,
 	size_t rounded = page_align_up(len + ((uintptr_t)addr - a));
 	struct seg all = { .addr = (char *)(uintptr_t)addr, .len = len };
 
+	if (c->call != do_munlock && range_valid((void *)a, rounded) &&
+	    demand_hand_over(p, (void *)a, rounded) < 0)
+		return -ENOMEM;
 	if (!range_valid((void *)a, rounded) ||
 	    !pager_touches(p, (void *)a, rounded))
 		return (int)c->call(&all, c->arg);

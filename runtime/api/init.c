@@ -30,6 +30,7 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/sys.h"
+#include "fault/mode.h"
 #include "base/ban.h"
 
 /* Address space of an arena: so many times the budget, since each size class
@@ -331,6 +332,7 @@ static void atfork_prepare(void)
 	int err = errno;
 
 	fork_prepare(&ledger);
+	vma_fork_prepare();
 	rcu_fork_prepare();
 	saved_errno = err;
 	errno = 0;
@@ -342,6 +344,7 @@ static void atfork_parent(void)
 	int err = failed ? errno : saved_errno;
 
 	rcu_fork_parent();
+	vma_fork_parent();
 	fork_parent(&ledger, failed);
 	errno = err;
 }
@@ -356,6 +359,11 @@ static void atfork_child(void)
 	mask = sys_block_signals(); /* a handler may map */
 	fork_child_begin(&ledger);
 	lock_reset(&pagers_lock);
+	vma_fork_child();
+	delivery_fork_child();
+	for (int i = 0; i < FL_MAX_PAGERS; i++)
+		if (pagers[i])
+			demand_fork_child(pagers[i]);
 	for (int i = 0; i < FL_MAX_PAGERS; i++)
 		if (pagers[i])
 			copied &= fork_child_pager(pagers[i]);
@@ -514,6 +522,7 @@ int pager_init(struct fl_pager *p)
 	ret = arenas_make(p, arena_bytes(budget));
 	if (ret < 0)
 		goto out_stat;
+	lock_init(&p->demand.lock, LOCK_DEMAND);
 	p->usable = true;
 	/* Registers this thread with liburcu, and so makes it get the memory
 	 * for the first readers while there still is some. */
@@ -529,6 +538,7 @@ out_cookie:
 
 void pager_destroy(struct fl_pager *p)
 {
+	demand_destroy(p);
 	pool_unmake(p, ARENA_ANON);
 	pool_unmake(p, ARENA_FILE);
 	slab_destroy(&p->slab);
@@ -598,7 +608,8 @@ int fl_pager_close(struct fl_pager *p)
 {
 	if (!p)
 		return -EINVAL;
-	if (p->permanent || stat_sum(&p->stats, STAT_live_regions) != 0)
+	if (p->permanent || stat_sum(&p->stats, STAT_live_regions) != 0 ||
+	    demand_live(p))
 		return -EBUSY;
 	pager_delist(p);
 	pager_destroy(p);
@@ -685,6 +696,8 @@ long fl_trim(struct fl_pager *p)
 
 int fl_find(struct fl_pager *p, const void *addr)
 {
+	if (fl_region_error(p, addr) != -EFAULT)
+		return 3;
 	for (int k = 0; k < NR_ARENAS; k++) {
 		struct ext_pool *pool = &p->pool[k];
 		uint32_t page;

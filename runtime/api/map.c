@@ -269,6 +269,9 @@ void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 			return ret;
 		}
 	}
+	if (unlikely(flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE) &&
+	    demand_hand_over(p, addr, len) < 0)
+		return err_ptr(-ENOMEM);
 	if (unlikely(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&
 	    pager_touches(p, addr, len))
 		return region_map_over(p, addr, len, prot, flags, fd, off);
@@ -344,7 +347,9 @@ int pager_unmap(struct fl_pager *p, void *addr, size_t len)
 		seg_get(p, pos, end, &s);
 		if (s.kind == SEG_NONE)
 			continue;
-		if (s.kind == SEG_OUTSIDE) {
+		if (s.kind == SEG_OUTSIDE && vma_near(s.addr, s.len)) {
+			ret = vma_unmap(s.addr, s.len);
+		} else if (s.kind == SEG_OUTSIDE) {
 			ret = learn_unmap(p, s.addr, s.len);
 		} else {
 			ret = region_unmap(p, &s);
@@ -378,7 +383,8 @@ int fl_pager_munmap(struct fl_pager *p, void *addr, size_t len)
 			pager_trim(p, false);
 		return ret;
 	}
-	if (likely(!pager_touches(p, addr, rounded)))
+	if (likely(!pager_touches(p, addr, rounded) &&
+		   !vma_near(addr, rounded)))
 		return (int)learn_unmap(p, addr, rounded);
 	return pager_unmap(p, addr, rounded);
 }

@@ -15,6 +15,8 @@
 #include "base/base.h"
 #include "base/conf.h"
 #include "base/stat.h"
+#include "fault/frames.h"
+#include "fault/vma.h"
 #include "mem/extent.h"
 #include "mem/fork.h"
 #include "mem/pgtable.h"
@@ -50,6 +52,15 @@ struct learn {
 	struct sample sample[64];
 };
 
+/* What demand regions need, made with the first one. */
+struct demand {
+	_Atomic(uint32_t) ready;
+	struct fl_lock lock; /* LOCK_DEMAND: making it */
+	struct frames frames;
+	int delivery; /* enum delivery, or -errno */
+	bool preload; /* the program does not know of it */
+};
+
 struct fl_pager {
 	struct ext_pool pool[NR_ARENAS];
 	struct pgtable pt[NR_ARENAS];
@@ -63,6 +74,7 @@ struct fl_pager {
 	struct policy policy;
 	struct learn learn;
 	struct slab slab;
+	struct demand demand;
 	/* Milliseconds; relaxed: paces, no more. */
 	_Atomic(uint64_t) last_hard_trim;
 	bool permanent; /* the default pager: never closed */
@@ -213,6 +225,20 @@ void *region_map_over(struct fl_pager *p, void *addr, size_t len, int prot,
 int region_claim(struct fl_pager *p, char *addr, size_t len);
 /* The claim's mapping was not made after all. */
 void region_unclaim(struct fl_pager *p, char *addr, size_t len);
+
+/* demand.c */
+
+/* A demand region for a mapping the program asked mmap(2) for. NULL: no. */
+void *demand_map(struct fl_pager *p, int fd, int64_t off, size_t len, int prot);
+/* madvise on a range that may touch demand regions. */
+long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice);
+/* Before the kernel changes a range in a way the pager does not do itself:
+ * what is a demand region there becomes a mapping of its file. 0 or -ENOMEM. */
+int demand_hand_over(struct fl_pager *p, const void *addr, size_t len);
+void demand_fork_child(struct fl_pager *p);
+void demand_destroy(struct fl_pager *p);
+/* Are there regions? */
+bool demand_live(const struct fl_pager *p);
 
 /* map.c */
 void *kernel_map(struct fl_pager *p, void *addr, size_t len, int prot,

@@ -290,6 +290,10 @@ void *fl_pager_mremap(struct fl_pager *p, void *addr, size_t old_len,
 	int ret;
 
 	pager_settle(p);
+	if ((range_valid(addr, span) && demand_hand_over(p, addr, span) < 0) ||
+	    (flags & MREMAP_FIXED && range_valid(new_addr, r.new_len) &&
+	     demand_hand_over(p, new_addr, r.new_len) < 0))
+		return err_ptr(-ENOMEM);
 	if (!range_valid(addr, span) || !pager_touches(p, addr, span)) {
 		if (flags & MREMAP_FIXED &&
 		    pager_touches(p, new_addr, r.new_len) &&

@@ -22,6 +22,9 @@ enum lock_rank {
 	LOCK_ADOPT,  /* a child of fork rebuilds a pager */
 	LOCK_PAGER,  /* list of open pagers; open and close */
 	LOCK_TRIM,   /* one trimmer at a time per pager */
+	LOCK_DEMAND, /* a pager gets ready for demand regions */
+	LOCK_MODE,   /* fault delivery is set up */
+	LOCK_VMA,    /* the map of demand regions is changed */
 	LOCK_REGION, /* demotion, claims and restores of one extent */
 	LOCK_PTE,    /* the entries of one extent, on codecs without cmpxchg */
 	LOCK_CARVE,  /* one chunk of a pool is opened at a time */

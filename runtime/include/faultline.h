@@ -89,6 +89,14 @@ FL_API int fl_pager_close(struct fl_pager *pager);
  */
 FL_API struct fl_pager *fl_pager_default(void);
 
+/*
+ * fl_pager_preload - this pager serves a program that does not know of it: what
+ * option values named auto mean becomes what the preload wants, and
+ * descriptors are opened now, while the process may. Before the pager is used.
+ * Returns 0, or -ENOTSUP, -EMFILE: there will be no demand regions.
+ */
+FL_API int fl_pager_preload(struct fl_pager *pager);
+
 /* ------------------------------------------------------------------------
  * Mapping, on a given pager
  */

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * fill.c - serving faults: claim, read, fill, publish.
+ *
+ * A fault finds its region in the map and its entry in the region's table. The
+ * thread that turns the entry to BUSY reads the page, and as many after it as
+ * the window says, into its filler's buffer; fills them in one
+ * UFFDIO_COPY and publishes the entries. Others that come to a BUSY entry sleep
+ * on a futex and look again. No lock is taken; the reading is done with nothing
+ * held but the claims.
+ *
+ * WAITING. A waiter reads the bucket's count, then adds WAIT_FUTEX to the BUSY
+ * entry by compare-and-swap, then sleeps while the count stands. The owner
+ * exchanges the entry and, if it finds the mark, advances the count and wakes.
+ * If the swap came first the owner sees the mark; if not, it fails and the
+ * waiter looks again. tests/model/fault.pml has it. A service thread does not
+ * sleep: it leaves WAIT_KERNEL, and the owner wakes the faulting thread in the
+ * kernel.
+ *
+ * THE WINDOW follows from the table alone: if the pages just before are present
+ * the access is sequential, and the further back they reach the more is read
+ * ahead, so any number of threads may scan one region at their own places.
+ *
+ * Progress: lock-free but for the one who waits for another's read.
+ */
+#include "fault/fault.h"
+
+#include <string.h>
+
+#include "fault/entry.h"
+#include "fault/fdtable.h"
+#include "fault/frames.h"
+#include "fault/mode.h"
+#include "fault/uffd.h"
+#include "base/ban.h"
+
+/* ---------------------------------------------------------------------------
+ * Waiting
+ */
+
+#define BUCKETS 64u
+
+static struct {
+	FL_ALIGNED_CL _Atomic(uint32_t) seq;
+} bucket[BUCKETS];
+
+static _Atomic(uint32_t) *bucket_of(const struct vma *v, size_t page)
+{
+	return &bucket[(page ^ v->id * 7) % BUCKETS].seq;
+}
+
+void fault_settle(struct vma *v, size_t page, pte_t to)
+{
+	pte_t old = ptep_xchg(&v->pte_lock, &v->pt[page], to);
+	unsigned int who = pte_payload(old);
+
+	fl_assert(pte_state(old) == PTE_BUSY);
+	if (likely(!who))
+		return;
+	if (who & WAIT_FUTEX) {
+		/* [MO:fault-wait] pairs with wait_busy: the entry is settled. */
+		add_rel(bucket_of(v, page), 1u);
+		sys_futex_wake(bucket_of(v, page), INT32_MAX);
+	}
+	if (who & WAIT_KERNEL)
+		vma_wake(v, page, 1);
+}
+
+/* Leaves @mark on a BUSY entry; false if it is not BUSY any more. */
+static bool mark_busy(struct vma *v, size_t page, unsigned int mark)
+{
+	struct pte_slot *slot = &v->pt[page];
+	pte_t e = ptep_get(slot);
+
+	while (pte_state(e) == PTE_BUSY) {
+		unsigned int who = pte_payload(e);
+
+		if ((who & mark) ||
+		    ptep_cmpxchg(&v->pte_lock, slot, &e,
+				 pte_mk_state(PTE_BUSY, who | mark)))
+			return true;
+	}
+	return false;
+}
+
+static void wait_busy(struct vma *v, size_t page)
+{
+	_Atomic(uint32_t) *seq = bucket_of(v, page);
+	/* [MO:fault-wait] pairs with fault_settle. */
+	uint32_t now = ld_acq(seq);
+
+	stat_count(v->frames->stats, STAT_demand_waits, 1);
+	if (mark_busy(v, page, WAIT_FUTEX))
+		sys_futex_wait(seq, now, NULL);
+}
+
+/* ---------------------------------------------------------------------------
+ * Filling
+ */
+
+/* One service of a fault or a piece of a prefetch. */
+struct job {
+	struct filler *f;
+	struct vma *v;
+	size_t page;
+	size_t end;   /* of the segment, in pages */
+	size_t want;  /* pages; 0: as the window says */
+	bool service; /* the faulting thread sleeps in the kernel */
+	bool paid;    /* the first page is in the budget already */
+	uint32_t n;   /* pages claimed */
+	int err;      /* why not: an errno > 0 */
+};
+
+static bool claimable(pte_t e)
+{
+	return pte_none(e) || pte_state(e) == PTE_FILE;
+}
+
+#define AHEAD_AFTER 4u
+
+static size_t window(const struct job *j)
+{
+	const struct pte_slot *slot = &j->v->pt[j->page];
+	uint32_t most = j->v->frames->granule;
+	uint32_t advice = ld_rlx(&j->v->advice);
+	size_t back, n;
+
+	if (j->want)
+		return j->want < most ? j->want : most;
+	if (advice == VMA_RANDOM)
+		return 1;
+	if (advice == VMA_SEQUENTIAL)
+		return most;
+	if (j->page == 0)
+		return AHEAD_AFTER < most ? AHEAD_AFTER : most;
+	for (back = 1; back <= AHEAD_AFTER; back++)
+		if (back > j->page ||
+		    !pte_present(ptep_get_rlx((struct pte_slot *)slot - back)))
+			return 1;
+	for (n = 2 * AHEAD_AFTER; n < most; n *= 2)
+		if (n > j->page ||
+		    !pte_present(ptep_get_rlx((struct pte_slot *)slot - n)))
+			break;
+	return n < most ? n : most;
+}
+
+static void hot_set(struct filler *f, uint32_t i, bool hot)
+{
+	uint64_t bit = (uint64_t)1 << i % 64;
+
+	f->hot[i / 64] = hot ? f->hot[i / 64] | bit : f->hot[i / 64] & ~bit;
+}
+
+static bool hot_get(const struct filler *f, uint32_t i)
+{
+	return f->hot[i / 64] >> i % 64 & 1;
+}
+
+/* The pages behind the first, as far as nobody has them. */
+static void claim_more(struct job *j, uint32_t most)
+{
+	struct vma *v = j->v;
+
+	for (; j->n < most; j->n++) {
+		struct pte_slot *slot = &v->pt[j->page + j->n];
+		pte_t e = ptep_get_rlx(slot);
+
+		if (!claimable(e) || !ptep_cmpxchg(&v->pte_lock, slot, &e,
+						   pte_mk_state(PTE_BUSY, 0)))
+			return;
+		hot_set(j->f, j->n, frames_young(v->frames, e));
+	}
+}
+
+/* Claims from page @from of the job on are given up. */
+static void unclaim(struct job *j, uint32_t from)
+{
+	while (j->n > from)
+		fault_settle(j->v, j->page + --j->n, (pte_t){ 0 });
+}
+
+static int copy(struct vma *v, size_t page, const char *buf, size_t n)
+{
+	unsigned int mode = v->kernel_waiters ? 0 : UABI_DONTWAKE;
+	int fd, ret;
+
+	do {
+		fd = fd_get(v->uffd);
+		ret = uffd_copy(fd, vma_addr(v, page), buf, n << FL_PAGE_SHIFT,
+				mode);
+	} while (unlikely(!fd_still(v->uffd, fd)));
+	return ret;
+}
+
+/* Within a copying section: how many pages of the job are still the region's?
+ * @same: the map has not changed. */
+static uint32_t still_there(const struct job *j, bool same)
+{
+	uintptr_t addr = (uintptr_t)vma_addr(j->v, j->page);
+	const struct vseg *s;
+	size_t n;
+
+	if (likely(same))
+		return j->n;
+	s = vma_find(j->f->map, addr);
+	if (!s || s->v != j->v || s->hold)
+		return 0;
+	n = (s->end - addr) >> FL_PAGE_SHIFT;
+	return n < j->n ? (uint32_t)n : j->n;
+}
+
+static void publish(struct job *j, uint32_t n)
+{
+	struct filler *f = j->f;
+	struct vma *v = j->v;
+	uint32_t hot = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		fault_settle(v, j->page + i,
+			     pte_mk_present(j->page + i, PTE_R));
+	for (uint32_t i = 0; i < n; i++) {
+		bool young = hot_get(f, i);
+
+		hot += young;
+		frames_note(f, v->id, j->page + i, young);
+	}
+	f->credit -= n - j->paid;
+	stat_count(v->frames->stats, STAT_demand_filled, n);
+	if (hot)
+		stat_count(v->frames->stats, STAT_demand_refilled, hot);
+}
+
+/* The first @n pages of the job from the buffer. 0 or -errno. */
+static int fill(struct job *j, uint32_t n)
+{
+	struct filler *f = j->f;
+	uint32_t there;
+	int ret = 0;
+
+	unclaim(j, n);
+	there = still_there(j, filler_copying(f));
+	if (there) {
+		ret = copy(j->v, j->page, f->buf, there);
+		/* The mapping was cut behind the pager's back. */
+		if (ret == -ENOENT && there > 1) {
+			there = 1;
+			ret = copy(j->v, j->page, f->buf, 1);
+		}
+		if (ret == 0) {
+			/* Not past the section: vma.c counts on it. */
+			n = j->n;
+			j->n = there;
+			publish(j, there);
+			j->page += there;
+			j->n = n - there;
+		}
+	}
+	filler_copied(f);
+	unclaim(j, 0);
+	return ret;
+}
+
+/* ---------------------------------------------------------------------------
+ * What cannot be read
+ */
+
+/* The page of a store that is no file: SIGBUS from now on. */
+static enum fault_verdict poison(struct job *j, int err)
+{
+	bool there;
+
+	j->err = err;
+	unclaim(j, 1);
+	there = still_there(j, filler_copying(j->f)) > 0;
+	if (there && vma_bus_page(j->v, j->page) == 0)
+		fault_settle(j->v, j->page,
+			     pte_mk_state(PTE_POISON, (unsigned int)err));
+	else
+		fault_settle(j->v, j->page, (pte_t){ 0 });
+	filler_copied(j->f);
+	vma_wake(j->v, j->page, 1);
+	stat_count(j->v->frames->stats, STAT_demand_failed, 1);
+	return j->service || !there ? FAULT_DONE : FAULT_BUS;
+}
+
+/* A file: the kernel's own answer, from its own mapping. */
+static enum fault_verdict hand_over(struct job *j, size_t end, int err)
+{
+	char *addr = vma_addr(j->v, j->page);
+
+	stat_count(j->v->frames->stats, STAT_demand_failed, 1);
+	unclaim(j, 1);
+	/* The claim is kept meanwhile: the page is not tried again. Who waits
+	 * for it finds the mapping. */
+	if (vma_demote(addr, (end - j->page) << FL_PAGE_SHIFT) < 0)
+		return poison(j, err);
+	j->err = err;
+	unclaim(j, 0);
+	stat_count(j->v->frames->stats, STAT_demand_demoted, 1);
+	return FAULT_DONE;
+}
+
+/* Nothing could be read for the first page: @got as store_read() says. */
+static enum fault_verdict failed(struct job *j, long got)
+{
+	int err = got < 0 ? (int)-got : EFAULT;
+
+	if (got == 0 && j->v->eof_zero) {
+		memset(j->f->buf, 0, FL_PAGE_SIZE);
+		unclaim(j, 1);
+		fill(j, 1);
+		return FAULT_DONE;
+	}
+	if (j->v->store.kind != STORE_FILE || (got < 0 && !j->v->mmapped))
+		return poison(j, got < 0 ? err : ENODATA);
+	/* Past the end of the file nothing is left of a mapping. */
+	return hand_over(j, got == 0 ? j->end : j->page + 1, err);
+}
+
+/* ---------------------------------------------------------------------------
+ * The fault
+ */
+
+static enum fault_verdict out_of_memory(struct job *j)
+{
+	/* The control group's limit, or the machine's. */
+	frames_evict(j->f, j->v->frames, j->v->frames->batch);
+	return FAULT_DONE;
+}
+
+/* The first page of the job is claimed, and so are n-1 more. */
+static enum fault_verdict serve_claimed(struct job *j)
+{
+	struct vma *v = j->v;
+	uint64_t off = v->off + ((uint64_t)j->page << FL_PAGE_SHIFT);
+	size_t len = (size_t)j->n << FL_PAGE_SHIFT;
+	long got = store_read(&v->store, &j->f->io, j->f->buf, len, off);
+	size_t full;
+	int ret;
+
+	if (unlikely(got <= 0)) {
+		if (j->n > 1) { /* perhaps only a later page is bad */
+			unclaim(j, 1);
+			got = store_read(&v->store, &j->f->io, j->f->buf,
+					 FL_PAGE_SIZE, off);
+		}
+		if (got <= 0)
+			return failed(j, got);
+	}
+	full = page_align_up((size_t)got);
+	memset(j->f->buf + got, 0, full - (size_t)got);
+	stat_count(v->frames->stats, STAT_demand_read_bytes, (uint64_t)got);
+	ret = fill(j, (uint32_t)(full >> FL_PAGE_SHIFT));
+	if (unlikely(ret == -ENOMEM))
+		return out_of_memory(j);
+	return unlikely(ret == -ENOENT || ret == -ESRCH) ? FAULT_NOT_OURS :
+							   FAULT_DONE;
+}
+
+static enum fault_verdict serve_absent(struct job *j, pte_t e)
+{
+	struct filler *f = j->f;
+	struct vma *v = j->v;
+	size_t want = window(j);
+	uint32_t n;
+
+	if (want > j->end - j->page)
+		want = j->end - j->page;
+	n = frames_buy(f, v->frames, (uint32_t)want);
+	if (!ptep_cmpxchg(&v->pte_lock, &v->pt[j->page], &e,
+			  pte_mk_state(PTE_BUSY, 0)))
+		return FAULT_DONE; /* look again */
+	hot_set(f, 0, frames_young(v->frames, e));
+	j->n = 1;
+	claim_more(j, n);
+	return serve_claimed(j);
+}
+
+/*
+ * A page that is there by the entry: filled by another thread since the fault;
+ * or the program dropped it by a system call of its own.
+ */
+static enum fault_verdict serve_present(struct job *j, pte_t e)
+{
+	char *addr = vma_addr(j->v, j->page);
+	unsigned char vec = 0;
+
+	if (sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1) {
+		vma_wake(j->v, j->page, 1);
+		return FAULT_DONE;
+	}
+	if (!ptep_cmpxchg(&j->v->pte_lock, &j->v->pt[j->page], &e,
+			  pte_mk_state(PTE_BUSY, 0)))
+		return FAULT_DONE;
+	hot_set(j->f, 0, false);
+	frames_buy(j->f, j->v->frames, 1);
+	j->n = 1;
+	j->paid = true;
+	return serve_claimed(j);
+}
+
+/* One look at the entry. */
+static enum fault_verdict serve_entry(struct job *j)
+{
+	pte_t e = ptep_get(&j->v->pt[j->page]);
+
+	switch (pte_state(e)) {
+	case PTE_NONE:
+	case PTE_FILE:
+		return serve_absent(j, e);
+	case PTE_PRESENT:
+		return serve_present(j, e);
+	case PTE_BUSY:
+		if (!j->service)
+			wait_busy(j->v, j->page);
+		else if (!mark_busy(j->v, j->page, WAIT_KERNEL))
+			vma_wake(j->v, j->page, 1);
+		return FAULT_DONE;
+	case PTE_POISON:
+		j->err = (int)pte_payload(e);
+		vma_wake(j->v, j->page, 1);
+		return FAULT_BUS;
+	case PTE_KERNEL:
+	case PTE_CACHED:
+		break;
+	}
+	return FAULT_NOT_OURS;
+}
+
+/* Looks up @addr. False if it is in no region. */
+static bool look_up(struct job *j, const void *addr)
+{
+	const struct vseg *s;
+	unsigned int tries = 0;
+
+	for (;;) {
+		vma_enter(j->f);
+		s = vma_find(j->f->map, (uintptr_t)addr);
+		if (!s || !s->hold)
+			break;
+		vma_exit(j->f);
+		if (++tries < 100) {
+			sys_sched_yield();
+		} else {
+			struct timespec ms = { .tv_nsec = 1000 * 1000 };
+
+			sys_call2(__NR_nanosleep, &ms, NULL);
+		}
+	}
+	if (!s)
+		return false;
+	j->v = s->v;
+	j->page = vma_page(s->v, addr);
+	j->end = vma_page(s->v, (char *)s->end);
+	j->n = 0;
+	j->paid = false;
+	j->err = 0;
+	return true;
+}
+
+/*
+ * A fault where there is no region: another thread may have handed it to the
+ * kernel between this access and the look at the map. The first time the access
+ * is repeated; if it comes back to the same map, it is the program's.
+ */
+static enum fault_verdict lost(const void *addr)
+{
+	static FL_TLS uintptr_t last_addr;
+	static FL_TLS uint64_t last_epoch;
+	/* [MO:vma-map] pairs with vmap_publish. */
+	uint64_t now = ld_acq(&vmas.epoch);
+
+	if (last_addr == (uintptr_t)addr && last_epoch == now) {
+		last_addr = 0;
+		return FAULT_NOT_OURS;
+	}
+	last_addr = (uintptr_t)addr;
+	last_epoch = now;
+	return FAULT_DONE;
+}
+
+static enum fault_verdict serve(const void *addr, bool service)
+{
+	enum fault_verdict ret = FAULT_NOT_OURS;
+	struct job j = { .service = service };
+
+	if (!vma_near(addr, 1))
+		return FAULT_NOT_OURS;
+	j.f = filler_get();
+	if (look_up(&j, addr)) {
+		stat_count(j.v->frames->stats, STAT_demand_faults, 1);
+		ret = serve_entry(&j);
+	}
+	if (ret == FAULT_NOT_OURS && !service)
+		ret = lost(addr);
+	vma_exit(j.f);
+	filler_put(j.f);
+	return ret;
+}
+
+enum fault_verdict fault_serve(const void *addr)
+{
+	return serve(addr, false);
+}
+
+enum fault_verdict fault_service(const void *addr)
+{
+	return serve(addr, true);
+}
+
+/* One page of a prefetch and what follows it, up to @want pages. Returns the
+ * pages passed, or -errno. */
+static long touch_one(struct filler *f, const char *addr, size_t want)
+{
+	struct job j = { .f = f, .want = want };
+	const struct vseg *s;
+	size_t n = 0;
+	long ret = 0;
+
+	if (!look_up(&j, addr)) {
+		s = vma_next(f->map, (uintptr_t)addr);
+		n = s ? (s->start - (uintptr_t)addr) >> FL_PAGE_SHIFT : want;
+		ret = (long)(n < want ? n : want);
+	} else {
+		while (n < want && j.page + n < j.end &&
+		       pte_present(ptep_get_rlx(&j.v->pt[j.page + n])))
+			n++;
+		if (n == 0 && serve_entry(&j) == FAULT_BUS)
+			j.err = j.err ? j.err : EIO;
+		ret = j.err ? -j.err : (long)n;
+	}
+	vma_exit(f);
+	return ret;
+}
+
+long fault_touch(const void *addr, size_t len)
+{
+	const char *pos = (const char *)((uintptr_t)addr & FL_PAGE_MASK);
+	size_t left;
+	struct filler *f;
+	uint64_t mask;
+	long ret = 0;
+
+	if (likely(!vma_near(addr, len)))
+		return 0;
+	left = page_align_up((size_t)((const char *)addr - pos) + len) >>
+	       FL_PAGE_SHIFT;
+	mask = sys_block_signals();
+	f = filler_get();
+	while (left > 0) {
+		ret = touch_one(f, pos, left);
+		if (ret < 0)
+			break;
+		pos += (size_t)ret << FL_PAGE_SHIFT;
+		left -= (size_t)ret;
+	}
+	filler_put(f);
+	sys_restore_signals(mask);
+	return ret < 0 ? ret : 0;
+}

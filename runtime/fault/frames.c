@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* frames.c - see frames.h. */
+#include "fault/frames.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "fault/entry.h"
+#include "fault/mode.h"
+#include "fault/vma.h"
+#include "base/ban.h"
+
+/* The share of the budget that pages have to come back from to stay, in
+ * percent: the small queue. */
+#define SMALL_PERCENT 10 /* bench-policy: 5 to 25 are within 2 % */
+
+#define HANDFUL 32u
+
+static struct istack_links links(const struct frames *fr)
+{
+	return (struct istack_links){ (char *)fr->batches +
+					      offsetof(struct batch, link),
+				      sizeof(struct batch) };
+}
+
+static void reset(struct frames *fr)
+{
+	st_rlx(&fr->charged, (uint64_t)0);
+	st_rlx(&fr->made, 0u);
+	st_rlx(&fr->clock, 0u);
+	istack_init(&fr->spare);
+	for (int q = 0; q < NR_QUEUES; q++) {
+		istack_init(&fr->queue[q].in);
+		istack_init(&fr->queue[q].out);
+		st_rlx(&fr->queue[q].pages, (uint64_t)0);
+	}
+}
+
+int frames_init(struct frames *fr, struct ext_budget *budget,
+		struct stats *stats, uint64_t limit, uint32_t granule,
+		enum io_engine engine)
+{
+	uint64_t nr;
+	void *p;
+
+	fr->budget = budget;
+	fr->stats = stats;
+	fr->limit = limit;
+	fr->engine = engine;
+	/* A sixty-fourth of the memory at a time at most. */
+	fr->batch = limit / 64 >= BATCH_MAX ? BATCH_MAX : 1;
+	while (fr->batch < BATCH_MAX && fr->batch * 2 <= limit / 64)
+		fr->batch *= 2;
+	fr->handful = fr->batch < HANDFUL ? fr->batch : HANDFUL;
+	fr->granule = granule;
+	while (fr->granule > 16 && fr->granule > limit / 64)
+		fr->granule /= 2;
+	/* Twice what the pages fill, and two open ones for each filler. */
+	nr = 2 * limit / fr->batch + 2 * FILLERS_MAX;
+	if (nr > UINT32_MAX / 2)
+		nr = UINT32_MAX / 2;
+	p = sys_mmap(NULL, nr * sizeof(struct batch), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (is_err(p))
+		return (int)ptr_err(p);
+	fr->batches = p;
+	fr->nr_batches = (uint32_t)nr;
+	reset(fr);
+	return 0;
+}
+
+void frames_fork_child(struct frames *fr)
+{
+	if (!fr->batches)
+		return;
+	sub_rlx(&fr->budget->resident, ld_rlx(&fr->charged) << FL_PAGE_SHIFT);
+	stat_sub(fr->stats, STAT_demand_bytes,
+		 stat_sum(fr->stats, STAT_demand_bytes));
+	reset(fr);
+}
+
+/* ---------------------------------------------------------------------------
+ * The budget
+ */
+
+static bool charge(struct frames *fr, uint32_t n)
+{
+	uint64_t bytes = (uint64_t)n << FL_PAGE_SHIFT;
+
+	if (add_rlx(&fr->charged, n) + n > fr->limit)
+		goto out;
+	if (add_rlx(&fr->budget->resident, bytes) + bytes <= fr->budget->high) {
+		stat_add(fr->stats, STAT_demand_bytes, bytes);
+		return true;
+	}
+	sub_rlx(&fr->budget->resident, bytes);
+out:
+	sub_rlx(&fr->charged, n);
+	return false;
+}
+
+void frames_uncharge(struct frames *fr, uint64_t n)
+{
+	if (n == 0)
+		return;
+	sub_rlx(&fr->charged, n);
+	sub_rlx(&fr->budget->resident, n << FL_PAGE_SHIFT);
+	stat_sub(fr->stats, STAT_demand_bytes, n << FL_PAGE_SHIFT);
+}
+
+/* ---------------------------------------------------------------------------
+ * Batches and queues
+ */
+
+static struct batch *batch_get(struct frames *fr)
+{
+	uint32_t i;
+
+	if (!istack_pop(&fr->spare, &i, links(fr))) {
+		i = ld_rlx(&fr->made);
+		do {
+			if (i >= fr->nr_batches)
+				return NULL;
+		} while (!cas_rlx(&fr->made, &i, i + 1));
+	}
+	fr->batches[i].n = 0;
+	return &fr->batches[i];
+}
+
+static void batch_put(struct frames *fr, struct batch *b)
+{
+	istack_push(&fr->spare, (uint32_t)(b - fr->batches), links(fr));
+}
+
+static void queue_push(struct frames *fr, struct queue *q, struct batch *b)
+{
+	add_rlx(&q->pages, b->n);
+	istack_push(&q->in, (uint32_t)(b - fr->batches), links(fr));
+}
+
+/* The order of a chain reversed: index + 1 of the new first. *last: its end. */
+static uint32_t reverse(struct frames *fr, uint32_t first, uint32_t *last)
+{
+	uint32_t out = 0;
+
+	*last = first - 1;
+	while (first) {
+		uint32_t next = istack_next(links(fr), first - 1);
+
+		istack_link(links(fr), first - 1, out - 1);
+		out = first;
+		first = next;
+	}
+	return out;
+}
+
+static struct batch *queue_pop(struct frames *fr, struct queue *q)
+{
+	uint32_t i, first, last;
+
+	while (!istack_pop(&q->out, &i, links(fr))) {
+		first = istack_take_all(&q->in);
+		if (!first)
+			return NULL;
+		first = reverse(fr, first, &last);
+		istack_push_chain(&q->out, first - 1, last, links(fr));
+	}
+	sub_rlx(&q->pages, fr->batches[i].n);
+	return &fr->batches[i];
+}
+
+#define ENTRY_PAGE_BITS 44
+
+static struct vma *entry_vma(uint64_t entry, size_t *page)
+{
+	struct vma *v = vma_by_id((uint32_t)(entry >> ENTRY_PAGE_BITS));
+
+	*page = entry & (((uint64_t)1 << ENTRY_PAGE_BITS) - 1);
+	return v && *page < v->pages ? v : NULL;
+}
+
+static void note(struct filler *f, struct frames *fr, enum frames_queue q,
+		 uint64_t entry);
+
+/* Entries that mean nothing any more pile up where regions come and go without
+ * pressure. The oldest batch: what is still present stays noted. */
+static void sweep(struct filler *f, struct frames *fr, enum frames_queue q)
+{
+	struct batch *b = queue_pop(fr, &fr->queue[q]);
+	struct vma *v;
+	size_t page;
+
+	if (!b)
+		return;
+	for (uint32_t i = 0; i < b->n; i++) {
+		v = entry_vma(b->page[i], &page);
+		if (v && pte_present(ptep_get_rlx(&v->pt[page])))
+			note(f, fr, q, b->page[i]);
+	}
+	batch_put(fr, b);
+}
+
+static void flush(struct filler *f, struct frames *fr, enum frames_queue q)
+{
+	struct batch *b = f->batch[q];
+	uint64_t noted;
+
+	if (!b)
+		return;
+	f->batch[q] = NULL;
+	if (b->n == 0) {
+		batch_put(fr, b);
+		return;
+	}
+	queue_push(fr, &fr->queue[q], b);
+	noted = ld_rlx(&fr->queue[QUEUE_SMALL].pages) +
+		ld_rlx(&fr->queue[QUEUE_MAIN].pages);
+	if (noted > ld_rlx(&fr->charged) * 3 / 2 + 4 * fr->batch)
+		sweep(f, fr, q);
+}
+
+static void note(struct filler *f, struct frames *fr, enum frames_queue q,
+		 uint64_t entry)
+{
+	if (!f->batch[q])
+		f->batch[q] = batch_get(fr);
+	/* More batches than pages can fill: cannot be, but for races. The page
+	 * then stays until its region goes. */
+	if (unlikely(!f->batch[q]))
+		return;
+	f->batch[q]->page[f->batch[q]->n++] = entry;
+	if (f->batch[q]->n >= fr->batch)
+		flush(f, fr, q);
+}
+
+/* Did the page come back before half of the main queue was evicted? */
+bool frames_young(struct frames *fr, pte_t old)
+{
+	uint32_t clock, ago;
+
+	if (pte_state(old) != PTE_FILE)
+		return false;
+	clock = ld_rlx(&fr->clock);
+	ago = (clock - pte_payload(old)) & PTE_PAYLOAD_MAX;
+	return (uint64_t)ago * fr->batch * 2 <
+	       fr->limit - fr->limit * SMALL_PERCENT / 100;
+}
+
+void frames_note(struct filler *f, uint32_t id, size_t page, bool young)
+{
+	note(f, ld_rlx(&f->frames), young ? QUEUE_MAIN : QUEUE_SMALL,
+	     (uint64_t)id << ENTRY_PAGE_BITS | page);
+}
+
+/* ---------------------------------------------------------------------------
+ * Eviction
+ */
+
+/* PRESENT -> BUSY. */
+static void claim(struct victims *z, struct vma *v, size_t page)
+{
+	struct pte_slot *slot = &v->pt[page];
+	pte_t e = ptep_get_rlx(slot);
+	struct iovec *last = z->pieces ? &z->piece[z->pieces - 1] : NULL;
+	char *addr = vma_addr(v, page);
+
+	do {
+		if (!pte_present(e))
+			return;
+	} while (!ptep_cmpxchg(&v->pte_lock, slot, &e,
+			       pte_mk_state(PTE_BUSY, 0)));
+	z->at[z->n].v = v;
+	z->at[z->n++].page = page;
+	if (last && (char *)last->iov_base + last->iov_len == addr)
+		last->iov_len += FL_PAGE_SIZE;
+	else
+		z->piece[z->pieces++] = (struct iovec){ addr, FL_PAGE_SIZE };
+}
+
+/* BUSY -> @to; whoever waits is woken. */
+static void settle(struct victims *z, pte_t to)
+{
+	for (uint32_t i = 0; i < z->n; i++) {
+		struct vma *v = z->at[i].v;
+
+		fault_settle(v, z->at[i].page, to);
+	}
+}
+
+/* Pages of the small queue leave a ghost. Those of the main queue do not: they
+ * would displace each other in a loop over more than memory holds. */
+static uint32_t evict_batch(struct filler *f, struct frames *fr,
+			    enum frames_queue q, struct batch *b)
+{
+	struct victims *z = &f->victims;
+	size_t page;
+	uint32_t now;
+
+	z->n = z->pieces = 0;
+	filler_copying(f);
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct vma *v = entry_vma(b->page[i], &page);
+
+		if (v && v->frames == fr)
+			claim(z, v, page);
+	}
+	fault_zap(z->piece, z->pieces);
+	now = add_rlx(&fr->clock, 1u) & PTE_PAYLOAD_MAX;
+	settle(z,
+	       q == QUEUE_SMALL ? pte_mk_state(PTE_FILE, now) : (pte_t){ 0 });
+	filler_copied(f);
+	stat_count(fr->stats, STAT_demand_evicted, z->n);
+	return z->n;
+}
+
+/* The small queue above its share gives first. */
+static struct batch *victim_batch(struct frames *fr, enum frames_queue *q)
+{
+	uint64_t small = ld_rlx(&fr->queue[QUEUE_SMALL].pages);
+	struct batch *b;
+
+	*q = small * 100 > fr->limit * SMALL_PERCENT ? QUEUE_SMALL : QUEUE_MAIN;
+	b = queue_pop(fr, &fr->queue[*q]);
+	if (b)
+		return b;
+	*q = *q == QUEUE_SMALL ? QUEUE_MAIN : QUEUE_SMALL;
+	return queue_pop(fr, &fr->queue[*q]);
+}
+
+uint32_t frames_evict(struct filler *f, struct frames *fr, uint32_t want)
+{
+	enum frames_queue q;
+	struct batch *b;
+	uint32_t n = 0;
+
+	while (n < want && (b = victim_batch(fr, &q)) != NULL) {
+		n += evict_batch(f, fr, q, b);
+		batch_put(fr, b);
+	}
+	return n;
+}
+
+/* ---------------------------------------------------------------------------
+ * Credit
+ */
+
+/* What a filler holds for a pager goes back. */
+static void give_back(struct filler *f)
+{
+	struct frames *fr = ld_rlx(&f->frames);
+
+	if (!fr)
+		return;
+	for (int q = 0; q < NR_QUEUES; q++)
+		flush(f, fr, (enum frames_queue)q);
+	frames_uncharge(fr, f->credit);
+	f->credit = 0;
+	st_rlx(&f->frames, (struct frames *)NULL);
+}
+
+/* The frames and batches of fillers nobody uses. */
+static void collect(struct frames *fr)
+{
+	struct filler *idle = NULL, *f;
+	unsigned int pos = 0;
+
+	while ((f = filler_steal(&pos)) != NULL) {
+		if (ld_rlx(&f->frames) == fr)
+			give_back(f);
+		f->next = idle;
+		idle = f;
+	}
+	while ((f = idle) != NULL) {
+		idle = f->next;
+		filler_put(f);
+	}
+}
+
+uint32_t frames_buy(struct filler *f, struct frames *fr, uint32_t want)
+{
+	uint32_t need, n;
+
+	if (unlikely(ld_rlx(&f->frames) != fr)) {
+		give_back(f);
+		st_rlx(&f->frames, fr);
+		f->io.engine = fr->engine;
+	}
+	if (likely(f->credit >= want))
+		return want;
+	need = want - f->credit;
+	n = need > fr->handful ? need : fr->handful;
+	if (charge(fr, n) || (n = need, charge(fr, n))) {
+		f->credit += n;
+		return want;
+	}
+	for (int tries = 0; tries < 4 && f->credit < want; tries++) {
+		n = frames_evict(f, fr, want - f->credit);
+		f->credit += n;
+		if (n == 0 && tries == 1) {
+			collect(fr);
+			for (int q = 0; q < NR_QUEUES; q++)
+				flush(f, fr, (enum frames_queue)q);
+		}
+		if (f->credit < want && charge(fr, want - f->credit))
+			f->credit = want;
+	}
+	if (f->credit > 2 * fr->batch + want) {
+		frames_uncharge(fr, f->credit - want - fr->batch);
+		f->credit = want + fr->batch;
+	}
+	if (f->credit == 0) {
+		stat_count(fr->stats, STAT_demand_overdrawn, 1);
+		add_rlx(&fr->charged, 1u);
+		add_rlx(&fr->budget->resident, FL_PAGE_SIZE);
+		stat_add(fr->stats, STAT_demand_bytes, FL_PAGE_SIZE);
+		f->credit = 1;
+	}
+	return f->credit < want ? f->credit : want;
+}
+
+void frames_destroy(struct frames *fr)
+{
+	/* No region is left; but fillers have credit, and one that is serving
+	 * another pager may be about to give it back. */
+	while (filler_uses(fr)) {
+		collect(fr);
+		sys_sched_yield();
+	}
+	if (fr->batches)
+		sys_munmap(fr->batches, fr->nr_batches * sizeof(struct batch));
+	fr->batches = NULL;
+}

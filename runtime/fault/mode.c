@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* mode.c - see mode.h. */
+#include "fault/mode.h"
+
+#include <sys/mman.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "fault/fdtable.h"
+#include "fault/service.h"
+#include "fault/signal.h"
+#include "fault/uffd.h"
+#include "base/ban.h"
+
+/* Userfaultfds a signal mode spreads regions over; service threads read one. */
+#define SHARDS 4u
+
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_open 434
+#endif
+#ifndef __NR_process_madvise
+#define __NR_process_madvise 440
+#endif
+
+_Atomic(bool) delivery_blind;
+
+static struct {
+	bool probed;
+	struct uffd_caps caps;
+	struct {
+		unsigned int shards; /* 0: not open */
+		bool started;
+		/* Regions made. Relaxed: spreads them, no more. */
+		_Atomic(uint32_t) next;
+		_Atomic(int) uffd[SHARDS];
+	} d[NR_DELIVERIES];
+	/* -1: none; relaxed, as fdtable.h says. */
+	_Atomic(int) pidfd;
+} mode = { .pidfd = -1 };
+
+static struct fl_lock mode_lock = FL_LOCK_INIT(LOCK_MODE);
+
+static const uint64_t features[NR_DELIVERIES] = {
+	[DELIVER_SIGNAL] = UABI_F_SIGBUS,
+	[DELIVER_SERVICE] = 0,
+	[DELIVER_HYBRID] = UABI_F_SIGBUS | UABI_F_SIGBUS_USER,
+};
+
+const char *delivery_name(enum delivery d)
+{
+	static const char *const name[] = { "signal", "service", "hybrid" };
+
+	return name[d];
+}
+
+static bool offered(enum delivery d)
+{
+	if (mode.caps.source == UFFD_NONE ||
+	    (mode.caps.features & features[d]) != features[d])
+		return false;
+	return d == DELIVER_SIGNAL || mode.caps.source != UFFD_USER_MODE;
+}
+
+static int choose(enum conf_fault want, bool preload)
+{
+	switch (want) {
+	case CONF_FAULT_SIGNAL:
+		return DELIVER_SIGNAL;
+	case CONF_FAULT_SERVICE:
+		return DELIVER_SERVICE;
+	case CONF_FAULT_HYBRID:
+		return DELIVER_HYBRID;
+	case CONF_FAULT_AUTO:
+		if (offered(DELIVER_HYBRID))
+			return DELIVER_HYBRID;
+		return preload && offered(DELIVER_SERVICE) ? DELIVER_SERVICE :
+							     DELIVER_SIGNAL;
+	case CONF_FAULT_OFF:
+		break;
+	}
+	return -ENOTSUP;
+}
+
+static void open_pidfd(void)
+{
+	long fd;
+
+	if (fd_get(&mode.pidfd) >= 0)
+		return;
+	fd = sys_call2(__NR_pidfd_open, sys_getpid(), 0);
+	if (fd < 0)
+		return;
+	fd_reserve((int)fd, &mode.pidfd);
+	sys_close((int)fd);
+}
+
+/* As many of the wanted descriptors as there are. 0 or -errno. */
+static int open_shards(enum delivery d)
+{
+	unsigned int want = d == DELIVER_SIGNAL ? SHARDS : 1, n = 0;
+	int fd = -EMFILE;
+
+	for (; n < want; n++) {
+		fd = uffd_open(&mode.caps, features[d], false);
+		if (fd < 0 || fd_adopt(fd, &mode.d[d].uffd[n]) < 0)
+			break;
+	}
+	mode.d[d].shards = n;
+	return n ? 0 : fd;
+}
+
+int delivery_open(enum conf_fault want, bool preload)
+{
+	uint64_t mask = sys_block_signals();
+	int d, ret;
+
+	lock_take(&mode_lock);
+	if (!mode.probed) {
+		uffd_probe(&mode.caps);
+		mode.probed = true;
+	}
+	ret = d = choose(want, preload);
+	if (d >= 0 && !mode.d[d].shards) {
+		ret = offered((enum delivery)d) ?
+			      open_shards((enum delivery)d) :
+			      -ENOTSUP;
+		open_pidfd();
+	}
+	lock_drop(&mode_lock);
+	sys_restore_signals(mask);
+	return ret < 0 ? ret : d;
+}
+
+int delivery_start(enum delivery d, unsigned int threads)
+{
+	uint64_t mask = sys_block_signals();
+	int ret = 0;
+
+	lock_take(&mode_lock);
+	if (!mode.d[d].started) {
+		if (d != DELIVER_SERVICE)
+			ret = signal_install();
+		if (ret == 0 && d != DELIVER_SIGNAL)
+			ret = service_start(&mode.d[d].uffd[0], threads);
+		if (ret == 0 && d == DELIVER_SIGNAL)
+			st_rlx(&delivery_blind, true);
+		mode.d[d].started = ret == 0;
+	}
+	lock_drop(&mode_lock);
+	sys_restore_signals(mask);
+	return ret;
+}
+
+_Atomic(int) *delivery_uffd(enum delivery d)
+{
+	uint32_t n = add_rlx(&mode.d[d].next, 1u);
+
+	return &mode.d[d].uffd[n % mode.d[d].shards];
+}
+
+/* One piece after the other. */
+static void zap_singly(struct iovec *piece, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		sys_madvise(piece[i].iov_base, piece[i].iov_len, MADV_DONTNEED);
+}
+
+void fault_zap(struct iovec *piece, unsigned int n)
+{
+	long done;
+	int fd;
+
+	while (n > 1) {
+		size_t len;
+
+		fd = fd_get(&mode.pidfd);
+		done = fd < 0 ? -EBADF :
+				sys_call5(__NR_process_madvise, fd, piece, n,
+					  MADV_DONTNEED, 0);
+		if (unlikely(!fd_still(&mode.pidfd, fd)))
+			continue;
+		if (done <= 0)
+			break;
+		/* It may stop between pieces. */
+		while (n > 0 && (len = piece->iov_len) <= (size_t)done) {
+			done -= (long)len;
+			piece++;
+			n--;
+		}
+	}
+	zap_singly(piece, n);
+}
+
+void delivery_fork_child(void)
+{
+	fd_fork_child();
+	lock_reset(&mode_lock);
+	for (int d = 0; d < NR_DELIVERIES; d++) {
+		for (unsigned int i = 0; i < mode.d[d].shards; i++)
+			fd_release(&mode.d[d].uffd[i]);
+		mode.d[d].shards = 0;
+		/* Handlers are inherited, threads are not. */
+		mode.d[d].started = d == DELIVER_SIGNAL && mode.d[d].started;
+	}
+	if (fd_get(&mode.pidfd) >= 0)
+		fd_release(&mode.pidfd);
+	service_fork_child();
+}

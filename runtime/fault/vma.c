@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/*
+ * vma.c - see vma.h.
+ *
+ * TAKING A RANGE AWAY (unmapping, demotion):
+ *   1. a map without it, or with it on HOLD, is published;
+ *   2. filler_quiesce(): whoever was copying has ended, and whoever copies from
+ *      now on looks at the new map: nothing more is filled there;
+ *   3. PRESENT -> KERNEL, counted: nobody can begin to evict these any more;
+ *   4. filler_quiesce(): evictions that had begun have ended;
+ *   5. the kernel's mapping goes, or is replaced.
+ * Fills that are in the middle of their I/O meet the new map afterwards and
+ * give their pages up.
+ *
+ * The lock is held while a map is made and published, not in steps 2 to 5.
+ */
+#include "fault/vma.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fault/fdtable.h"
+#include "fault/frames.h"
+#include "fault/uffd.h"
+#include "base/ban.h"
+
+struct vmas vmas = {
+	.epoch = 1,
+	.low = UINTPTR_MAX,
+	.lock = FL_LOCK_INIT(LOCK_VMA),
+};
+
+/* ---------------------------------------------------------------------------
+ * Looking
+ */
+
+const struct vseg *vma_next(const struct vmap *m, uintptr_t addr)
+{
+	size_t lo = 0, hi = m ? m->n : 0;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (m->seg[mid].end <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return m && lo < m->n ? &m->seg[lo] : NULL;
+}
+
+const struct vseg *vma_find(const struct vmap *m, uintptr_t addr)
+{
+	const struct vseg *s = vma_next(m, addr);
+
+	return s && s->start <= addr ? s : NULL;
+}
+
+/* ---------------------------------------------------------------------------
+ * Maps
+ */
+
+int vmas_init(void)
+{
+	void *p;
+
+	if (vmas.ids)
+		return 0;
+	p = sys_mmap(NULL, VMA_IDS * sizeof(*vmas.ids), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (is_err(p))
+		return (int)ptr_err(p);
+	vmas.ids = p;
+	return filler_init();
+}
+
+static void vmap_free(struct retired *r)
+{
+	struct vmap *m = container_of(r, struct vmap, retired);
+
+	sys_munmap(m, m->bytes);
+}
+
+static void vma_free(struct retired *r)
+{
+	struct vma *v = container_of(r, struct vma, retired);
+
+	store_destroy(&v->store);
+	sys_munmap(v, v->bytes);
+}
+
+static struct vmap *vmap_alloc(size_t n)
+{
+	size_t bytes =
+		page_align_up(sizeof(struct vmap) + n * sizeof(struct vseg));
+	struct vmap *m = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (is_err(m))
+		return NULL;
+	m->bytes = bytes;
+	m->retired.end = vmap_free;
+	return m;
+}
+
+static bool vmap_fits(const struct vmap *m, size_t n)
+{
+	return n <= (m->bytes - sizeof(*m)) / sizeof(m->seg[0]);
+}
+
+/* What becomes of a range in a new map. */
+enum edit {
+	EDIT_REMOVE,
+	EDIT_HOLD,
+	EDIT_RELEASE,
+};
+
+static void put(struct vmap *m, uintptr_t start, uintptr_t end, struct vma *v,
+		bool hold)
+{
+	if (start < end)
+		m->seg[m->n++] = (struct vseg){ start, end, v, hold };
+}
+
+/* Pieces an edit can add. */
+#define EDIT_MORE 3
+
+/* A copy of @old with [start, end) edited, and @add put in; in *@spare if there
+ * is one that fits, which is then NULL. */
+static struct vmap *vmap_copy(const struct vmap *old, uintptr_t start,
+			      uintptr_t end, enum edit how,
+			      const struct vseg *add, struct vmap **spare)
+{
+	size_t n = old ? old->n : 0;
+	struct vmap *m;
+
+	if (spare && *spare && vmap_fits(*spare, n + EDIT_MORE)) {
+		m = *spare;
+		*spare = NULL;
+	} else {
+		m = vmap_alloc(n + EDIT_MORE);
+	}
+	if (!m)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct vseg *s = &old->seg[i];
+		uintptr_t a = s->start > start ? s->start : start;
+		uintptr_t b = s->end < end ? s->end : end;
+
+		if (add && s->start > add->start) {
+			m->seg[m->n++] = *add;
+			add = NULL;
+		}
+		if (a >= b) {
+			m->seg[m->n++] = *s;
+			continue;
+		}
+		put(m, s->start, a, s->v, s->hold);
+		if (how != EDIT_REMOVE)
+			put(m, a, b, s->v, how == EDIT_HOLD);
+		put(m, b, s->end, s->v, s->hold);
+	}
+	if (add)
+		m->seg[m->n++] = *add;
+	return m;
+}
+
+/* Under the lock. The old map is the caller's to retire. */
+static struct vmap *vmap_publish(struct vmap *m)
+{
+	struct vmap *old = ld_rlx(&vmas.map);
+
+	/* [MO:vma-map] the segments, to vma_enter and filler_copying; before
+	 * the marks are read in filler_quiesce. */
+	st_sc(&vmas.map, m);
+	/* [MO:vma-map] pairs with vma_enter: after the map. */
+	st_sc(&vmas.epoch, ld_rlx(&vmas.epoch) + 1);
+	return old;
+}
+
+/* Under the lock: to be freed when nobody looks at it any more. */
+static void retire(struct retired *r)
+{
+	r->epoch = ld_rlx(&vmas.epoch);
+	r->next = vmas.dead;
+	vmas.dead = r;
+}
+
+void vma_reap(void)
+{
+	uint64_t old = sys_block_signals(), least;
+	struct retired **link = &vmas.dead, *r, *done = NULL;
+
+	lock_take(&vmas.lock);
+	least = filler_epoch();
+	while ((r = *link) != NULL) {
+		if (r->epoch > least) {
+			link = &r->next;
+			continue;
+		}
+		*link = r->next;
+		r->next = done;
+		done = r;
+	}
+	lock_drop(&vmas.lock);
+	while ((r = done) != NULL) {
+		done = r->next;
+		r->end(r);
+	}
+	sys_restore_signals(old);
+}
+
+/* ---------------------------------------------------------------------------
+ * Making regions
+ */
+
+/* Under mlockall(MCL_FUTURE) the kernel fills new mappings with zeros, which
+ * would never fault. */
+static bool filled_at_once(void *addr)
+{
+	unsigned char vec = 0;
+
+	return sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1;
+}
+
+int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
+{
+	size_t bytes, len = pages << FL_PAGE_SHIFT;
+	struct vma *v;
+	void *at;
+	int ret, fd;
+
+	if (pages > SIZE_MAX / 2 / FL_PAGE_SIZE)
+		return -ENOMEM;
+	bytes = page_align_up(sizeof(*v) + pages * sizeof(v->pt[0]));
+	at = sys_mmap(NULL, len, prot,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (is_err(at))
+		return (int)ptr_err(at);
+	v = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ret = is_err(v) ? (int)ptr_err(v) : 0;
+	if (ret < 0)
+		goto out_mapping;
+	do {
+		fd = fd_get(uffd);
+		ret = uffd_register(fd, at, len, UABI_REGISTER_MISSING);
+	} while (unlikely(!fd_still(uffd, fd)));
+	if (ret == 0 && filled_at_once(at))
+		ret = -EOPNOTSUPP;
+	if (ret < 0)
+		goto out_vma;
+	sys_madvise(at, len, MADV_DONTFORK);
+	sys_madvise(at, len, MADV_DONTDUMP);
+	v->start = at;
+	v->pages = pages;
+	v->prot = prot;
+	v->bytes = bytes;
+	v->uffd = uffd;
+	v->retired.end = vma_free;
+	lock_init(&v->pte_lock, LOCK_PTE);
+	*out = v;
+	return 0;
+out_vma:
+	sys_munmap(v, bytes);
+out_mapping:
+	sys_munmap(at, len);
+	return ret;
+}
+
+void vma_discard(struct vma *v)
+{
+	sys_munmap(v->start, v->pages << FL_PAGE_SHIFT);
+	sys_munmap(v, v->bytes);
+}
+
+/* Under the lock. */
+static int id_take(struct vma *v)
+{
+	for (uint32_t k = 0; k < VMA_IDS; k++) {
+		uint32_t id = (vmas.next_id + k) % VMA_IDS;
+
+		if (ld_rlx(&vmas.ids[id]))
+			continue;
+		vmas.next_id = id + 1;
+		v->id = id;
+		/* [MO:vma-map] the region, to vma_by_id. */
+		st_sc(&vmas.ids[id], v);
+		return 0;
+	}
+	return -EMFILE;
+}
+
+static int publish_locked(struct vma *v)
+{
+	uintptr_t start = (uintptr_t)v->start;
+	struct vseg add = { start, start + (v->pages << FL_PAGE_SHIFT), v,
+			    false };
+	struct vmap *m =
+		vmap_copy(ld_rlx(&vmas.map), 0, 0, EDIT_REMOVE, &add, NULL);
+	struct vmap *old;
+	int ret;
+
+	if (!m)
+		return -ENOMEM;
+	ret = id_take(v);
+	if (ret < 0) {
+		vmap_free(&m->retired);
+		return ret;
+	}
+	v->segs = 1;
+	if (start < ld_rlx(&vmas.low))
+		st_rlx(&vmas.low, start);
+	if (add.end > ld_rlx(&vmas.high))
+		st_rlx(&vmas.high, add.end);
+	old = vmap_publish(m);
+	if (old)
+		retire(&old->retired);
+	return 0;
+}
+
+int vma_publish(struct vma *v)
+{
+	uint64_t mask = sys_block_signals();
+	int ret;
+
+	lock_take(&vmas.lock);
+	ret = publish_locked(v);
+	lock_drop(&vmas.lock);
+	sys_restore_signals(mask);
+	vma_reap();
+	return ret;
+}
+
+/* ---------------------------------------------------------------------------
+ * Taking ranges away
+ */
+
+void vma_wake(struct vma *v, size_t page, size_t n)
+{
+	int fd;
+
+	if (!v->kernel_waiters)
+		return;
+	do {
+		fd = fd_get(v->uffd);
+		uffd_wake(fd, vma_addr(v, page), n << FL_PAGE_SHIFT);
+	} while (unlikely(!fd_still(v->uffd, fd)));
+}
+
+#define SLOTS_PER_PAGE (FL_PAGE_SIZE / sizeof(struct pte_slot))
+
+/* PRESENT -> KERNEL in one piece; returns how many. Untouched parts of the
+ * table are passed over without touching them. */
+static uint64_t take_present(struct vma *v, size_t page, size_t end)
+{
+	uint64_t n = 0;
+
+	while (page < end) {
+		char *at = (char *)((uintptr_t)&v->pt[page] & FL_PAGE_MASK);
+		size_t stop = page + (size_t)(at + FL_PAGE_SIZE -
+					      (char *)&v->pt[page]) /
+					     sizeof(struct pte_slot);
+		unsigned char vec = 1;
+
+		/* A swapped table page is not in core either: only big tables,
+		 * most of which was never used, are asked about. */
+		if (v->pages > 64 * SLOTS_PER_PAGE)
+			sys_mincore(at, FL_PAGE_SIZE, &vec);
+		if (stop > end)
+			stop = end;
+		for (; (vec & 1) && page < stop; page++) {
+			struct pte_slot *slot = &v->pt[page];
+			pte_t e = ptep_get_rlx(slot);
+
+			while (pte_present(e))
+				if (ptep_cmpxchg(&v->pte_lock, slot, &e,
+						 pte_mk_state(PTE_KERNEL, 0))) {
+					n++;
+					break;
+				}
+		}
+		page = stop;
+	}
+	return n;
+}
+
+/* Each piece of a region in a range of a map. */
+#define for_each_piece(s, m, lo, hi)                 \
+	for (const struct vseg *s = vma_next(m, lo); \
+	     s && s < (m)->seg + (m)->n && s->start < (hi); s++)
+
+static uintptr_t piece_start(const struct vseg *s, uintptr_t lo)
+{
+	return s->start > lo ? s->start : lo;
+}
+
+static uintptr_t piece_end(const struct vseg *s, uintptr_t hi)
+{
+	return s->end < hi ? s->end : hi;
+}
+
+/* Steps 2 to 4. @m: the map from before. */
+static void empty(const struct vmap *m, uintptr_t lo, uintptr_t hi)
+{
+	filler_quiesce();
+	for_each_piece(s, m, lo, hi)
+	{
+		struct vma *v = s->v;
+		size_t a = vma_page(v, (char *)piece_start(s, lo));
+		size_t b = vma_page(v, (char *)piece_end(s, hi));
+
+		frames_uncharge(v->frames, take_present(v, a, b));
+	}
+	filler_quiesce();
+}
+
+/* Under the lock: the pieces are out of the map; their regions may be, too. */
+static void forget(const struct vmap *m, uintptr_t lo, uintptr_t hi)
+{
+	for_each_piece(s, m, lo, hi)
+	{
+		struct vma *v = s->v;
+
+		v->segs += (s->start < lo) + (s->end > hi);
+		if (--v->segs)
+			continue;
+		/* [MO:vma-map] pairs with vma_by_id: evictors do not find it
+		 * any more; those that have are in a read section. */
+		st_sc(&vmas.ids[v->id], (struct vma *)NULL);
+		retire(&v->retired);
+	}
+}
+
+/* Publishes an edited map. *old: the one from before, not retired; NULL if the
+ * range touches no region. 0 or -ENOMEM. */
+static int edit(uintptr_t lo, uintptr_t hi, enum edit how, struct vmap **old,
+		struct vmap **spare)
+{
+	struct vmap *cur = ld_rlx(&vmas.map), *m;
+	const struct vseg *s = vma_next(cur, lo);
+
+	*old = NULL;
+	if (!s || s->start >= hi)
+		return 0;
+	m = vmap_copy(cur, lo, hi, how, NULL, spare);
+	if (!m)
+		return -ENOMEM;
+	*old = vmap_publish(m);
+	return 0;
+}
+
+static void finish(struct vmap *old, uintptr_t lo, uintptr_t hi)
+{
+	lock_take(&vmas.lock);
+	forget(old, lo, hi);
+	retire(&old->retired);
+	lock_drop(&vmas.lock);
+}
+
+int vma_unmap(char *addr, size_t len)
+{
+	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
+	uint64_t mask = sys_block_signals();
+	struct vmap *old;
+	long ret;
+
+	lock_take(&vmas.lock);
+	ret = edit(lo, hi, EDIT_REMOVE, &old, NULL);
+	lock_drop(&vmas.lock);
+	if (old)
+		empty(old, lo, hi);
+	if (ret == 0)
+		ret = sys_munmap(addr, len);
+	if (old) {
+		for_each_piece(s, old, lo, hi)
+		{
+			uintptr_t a = piece_start(s, lo), b = piece_end(s, hi);
+
+			vma_wake(s->v, vma_page(s->v, (char *)a),
+				 (b - a) >> FL_PAGE_SHIFT);
+		}
+		finish(old, lo, hi);
+	}
+	sys_restore_signals(mask);
+	if (old)
+		vma_reap();
+	return (int)ret;
+}
+
+/* ---------------------------------------------------------------------------
+ * Demotion
+ */
+
+static long map_file(const struct vseg *s, uintptr_t a, uintptr_t b)
+{
+	struct vma *v = s->v;
+	uint64_t off = v->off + (a - (uintptr_t)v->start);
+	void *at;
+	int fd;
+
+	do {
+		fd = fd_get(&v->store.fd);
+		at = sys_mmap((void *)a, b - a, v->prot,
+			      MAP_PRIVATE | MAP_FIXED, fd, (int64_t)off);
+	} while (unlikely(!fd_still(&v->store.fd, fd)));
+	return is_err(at) ? ptr_err(at) : 0;
+}
+
+static bool only_files(uintptr_t lo, uintptr_t hi)
+{
+	const struct vmap *m = ld_rlx(&vmas.map);
+
+	for_each_piece(s, m, lo,
+		       hi) if (s->v->store.kind != STORE_FILE) return false;
+	return true;
+}
+
+/* The kernel refused: what was present is read again. */
+static void revive(const struct vmap *m, uintptr_t lo, uintptr_t hi)
+{
+	for_each_piece(s, m, lo, hi)
+	{
+		struct vma *v = s->v;
+		uintptr_t a = piece_start(s, lo), b = piece_end(s, hi);
+
+		sys_madvise((void *)a, b - a, MADV_DONTNEED);
+		for (; a < b; a += FL_PAGE_SIZE) {
+			struct pte_slot *slot = &v->pt[vma_page(v, (char *)a)];
+
+			if (pte_state(ptep_get_rlx(slot)) == PTE_KERNEL)
+				ptep_set(&v->pte_lock, slot, (pte_t){ 0 });
+		}
+	}
+}
+
+/* With the range on hold. 0 or -errno; then no piece was replaced. */
+static long replace(const struct vmap *m, uintptr_t lo, uintptr_t hi)
+{
+	long ret = 0;
+
+	for_each_piece(s, m, lo, hi)
+	{
+		uintptr_t a = piece_start(s, lo), b = piece_end(s, hi);
+
+		ret = map_file(s, a, b);
+		if (ret < 0)
+			break;
+		vma_wake(s->v, vma_page(s->v, (char *)a),
+			 (b - a) >> FL_PAGE_SHIFT);
+		lo = b;
+	}
+	return ret;
+}
+
+/* Puts the range on hold. *held: the map from before; *spare: memory for the
+ * one that ends it, which must not fail. */
+static int hold(uintptr_t lo, uintptr_t hi, struct vmap **held,
+		struct vmap **spare)
+{
+	const struct vmap *cur;
+	int ret = -EOPNOTSUPP;
+
+	lock_take(&vmas.lock);
+	cur = ld_rlx(&vmas.map);
+	if (only_files(lo, hi)) {
+		*spare = vmap_alloc((cur ? cur->n : 0) + 64);
+		ret = *spare ? edit(lo, hi, EDIT_HOLD, held, NULL) : -ENOMEM;
+	}
+	lock_drop(&vmas.lock);
+	return ret;
+}
+
+static void unhold(uintptr_t lo, uintptr_t hi, struct vmap *held, bool keep,
+		   struct vmap **spare)
+{
+	enum edit how = keep ? EDIT_RELEASE : EDIT_REMOVE;
+	struct vmap *old;
+
+	lock_take(&vmas.lock);
+	while (edit(lo, hi, how, &old, spare) < 0)
+		sys_sched_yield(); /* many were mapped meanwhile */
+	if (old) {
+		if (!keep)
+			forget(old, lo, hi);
+		retire(&old->retired);
+	}
+	retire(&held->retired);
+	lock_drop(&vmas.lock);
+}
+
+int vma_demote(char *addr, size_t len)
+{
+	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
+	uint64_t mask = sys_block_signals();
+	struct vmap *held = NULL, *spare = NULL;
+	long ret = hold(lo, hi, &held, &spare);
+
+	if (ret == 0 && held) {
+		empty(held, lo, hi);
+		ret = replace(held, lo, hi);
+		if (ret < 0)
+			revive(held, lo, hi);
+		unhold(lo, hi, held, ret < 0, &spare);
+	}
+	if (spare)
+		vmap_free(&spare->retired);
+	sys_restore_signals(mask);
+	vma_reap();
+	return (int)ret;
+}
+
+int vma_bus_page(struct vma *v, size_t page)
+{
+	long fd = sys_call2(__NR_memfd_create, "faultline", 1 /* CLOEXEC */);
+	char *addr = vma_addr(v, page);
+	void *at;
+
+	if (fd < 0)
+		return (int)sys_mprotect(addr, FL_PAGE_SIZE, PROT_NONE);
+	at = sys_mmap(addr, FL_PAGE_SIZE, v->prot, MAP_PRIVATE | MAP_FIXED,
+		      (int)fd, 0);
+	sys_close((int)fd);
+	return is_err(at) ? (int)ptr_err(at) : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * fork
+ */
+
+/* Of the thread that forks; the lock. A handler that unmaps would wait for its
+ * own thread. */
+static uint64_t fork_mask;
+
+void vma_fork_prepare(void)
+{
+	uint64_t mask = sys_block_signals();
+
+	lock_take(&vmas.lock);
+	fork_mask = mask;
+}
+
+void vma_fork_parent(void)
+{
+	uint64_t mask = fork_mask;
+
+	lock_drop(&vmas.lock);
+	sys_restore_signals(mask);
+}
+
+/*
+ * The child has none of the mappings (MADV_DONTFORK), and the userfaultfds are
+ * its parent's. Files are mapped by the kernel from now on. Where that fails,
+ * an access is a SIGSEGV, never a wrong byte.
+ */
+void vma_fork_child(void)
+{
+	struct vmap *m = ld_rlx(&vmas.map);
+	uint64_t mask = fork_mask;
+
+	filler_fork_child();
+	for (size_t i = 0; m && i < m->n; i++) {
+		struct vseg *s = &m->seg[i];
+
+		if (s->v->store.kind == STORE_FILE)
+			map_file(s, s->start, s->end);
+		st_rlx(&vmas.ids[s->v->id], (struct vma *)NULL);
+		if (--s->v->segs == 0)
+			retire(&s->v->retired);
+	}
+	if (m)
+		retire(&m->retired);
+	st_rlx(&vmas.map, (struct vmap *)NULL);
+	st_rlx(&vmas.low, UINTPTR_MAX);
+	st_rlx(&vmas.high, (uintptr_t)0);
+	lock_drop(&vmas.lock);
+	vma_reap();
+	sys_restore_signals(mask);
+}
