@@ -27,6 +27,7 @@
 
 #include <string.h>
 
+#include "fault/ahead.h"
 #include "fault/entry.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
@@ -107,6 +108,7 @@ struct job {
 	size_t want;  /* pages; 0: as the window says */
 	bool service; /* the faulting thread sleeps in the kernel */
 	bool paid;    /* the first page is in the budget already */
+	bool ahead;   /* sequential, at full speed */
 	uint32_t n;   /* pages claimed */
 	int err;      /* why not: an errno > 0 */
 };
@@ -328,16 +330,36 @@ static enum fault_verdict out_of_memory(struct job *j)
 	return FAULT_DONE;
 }
 
+/* A window of a sequential reader: perhaps it has been read already. In any
+ * case the next ones are on their way while this one is dealt with. */
+static bool read_ahead(struct job *j, long *got)
+{
+	uint32_t n;
+	bool have;
+
+	ahead_start(j->v, j->page, j->v->frames->granule, j->end);
+	have = ahead_take(j->f, j->v, j->page, &n, got);
+	if (!have)
+		return false;
+	if (n < j->n)
+		unclaim(j, n);
+	if (*got > (long)((size_t)j->n << FL_PAGE_SHIFT))
+		*got = (long)((size_t)j->n << FL_PAGE_SHIFT);
+	return true;
+}
+
 /* The first page of the job is claimed, and so are n-1 more. */
 static enum fault_verdict serve_claimed(struct job *j)
 {
 	struct vma *v = j->v;
 	uint64_t off = v->off + ((uint64_t)j->page << FL_PAGE_SHIFT);
 	size_t len = (size_t)j->n << FL_PAGE_SHIFT;
-	long got = store_read(&v->store, &j->f->io, j->f->buf, len, off);
 	size_t full;
+	long got;
 	int ret;
 
+	if (!j->ahead || !read_ahead(j, &got))
+		got = store_read(&v->store, &j->f->io, j->f->buf, len, off);
 	if (unlikely(got <= 0)) {
 		if (j->n > 1) { /* perhaps only a later page is bad */
 			unclaim(j, 1);
@@ -364,6 +386,7 @@ static enum fault_verdict serve_absent(struct job *j, pte_t e)
 	size_t want = window(j);
 	uint32_t n;
 
+	j->ahead = !j->want && want == v->frames->granule && want > 1;
 	if (want > j->end - j->page)
 		want = j->end - j->page;
 	n = frames_buy(f, v->frames, (uint32_t)want);
@@ -454,6 +477,7 @@ static bool look_up(struct job *j, const void *addr)
 	j->end = vma_page(s->v, (char *)s->end);
 	j->n = 0;
 	j->paid = false;
+	j->ahead = false;
 	j->err = 0;
 	return true;
 }

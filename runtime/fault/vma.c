@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "fault/ahead.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
 #include "fault/uffd.h"
@@ -85,6 +86,7 @@ static void vma_free(struct retired *r)
 {
 	struct vma *v = container_of(r, struct vma, retired);
 
+	ahead_forget(v);
 	store_destroy(&v->store);
 	sys_munmap(v, v->bytes);
 }
@@ -284,6 +286,7 @@ static int id_take(struct vma *v)
 			continue;
 		vmas.next_id = id + 1;
 		v->id = id;
+		v->serial = ++vmas.serial;
 		/* [MO:vma-map] the region, to vma_by_id. */
 		st_sc(&vmas.ids[id], v);
 		return 0;
@@ -659,6 +662,7 @@ void vma_fork_child(void)
 	uint64_t mask = fork_mask;
 
 	filler_fork_child();
+	ahead_fork_child();
 	for (size_t i = 0; m && i < m->n; i++) {
 		struct vseg *s = &m->seg[i];
 

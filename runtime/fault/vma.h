@@ -70,6 +70,7 @@ struct vma {
 	uint64_t off; /* byte of the store at @start */
 	int prot;
 	uint32_t id;
+	uint64_t serial; /* of no other region, ever */
 	struct frames *frames;
 	_Atomic(int) *uffd; /* moves when the program wants the number */
 	struct store store;
@@ -110,6 +111,7 @@ struct vmas {
 	struct retired *dead;
 	_Atomic(struct vma *) *ids; /* VMA_IDS */
 	uint32_t next_id;
+	uint64_t serial;
 };
 
 extern struct vmas vmas;

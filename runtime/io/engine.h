@@ -21,6 +21,9 @@
 #define IO_PIECE_MAX ((size_t)1 << 30)
 
 void uring_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n);
+/* In flight from the one to the other; false: it is not. */
+bool uring_start(struct io_ctx *ctx, struct io_req *req);
+void uring_finish(struct io_ctx *ctx, struct io_req *req);
 void uring_destroy(struct io_ring *r);
 void uring_fork_child(struct io_ring *r);
 

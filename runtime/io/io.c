@@ -178,3 +178,20 @@ long io_read(struct io_ctx *ctx, int fd, void *buf, size_t len, uint64_t off)
 		pread_finish(&req);
 	return req.res;
 }
+
+bool io_start(struct io_ctx *ctx, struct io_req *req)
+{
+	req->res = IO_PENDING;
+	req->got = 0;
+	return !io_engine_refused(IO_URING) && uring_start(ctx, req);
+}
+
+long io_finish(struct io_ctx *ctx, struct io_req *req)
+{
+	uring_finish(ctx, req);
+	if (unlikely(!req->buf))
+		return -EIO;
+	if (unlikely(req->res == IO_PENDING))
+		pread_finish(req);
+	return req->res;
+}

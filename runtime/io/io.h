@@ -117,6 +117,16 @@ long io_read(struct io_ctx *ctx, int fd, void *buf, size_t len, uint64_t off);
 void io_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n);
 
 /*
+ * io_start - begin to read and return: the one exception to what is said above.
+ * @ctx serves nothing else, and @req and its buffer stay, until io_finish().
+ * Returns false where no engine can; nothing has happened then.
+ */
+bool io_start(struct io_ctx *ctx, struct io_req *req);
+
+/* io_finish - wait for it; the result as of io_read(). */
+long io_finish(struct io_ctx *ctx, struct io_req *req);
+
+/*
  * io_engine_refused - has the kernel said no to @engine in this process?
  * io_engine_allow - forget that; a child of fork may, and tests.
  */

@@ -323,3 +323,49 @@ void uring_read_many(struct io_ctx *ctx, struct io_req *req, unsigned int n)
 	if (!passing(err))
 		io_refuse(IO_URING);
 }
+
+/* One request on its own, from uring_start() to uring_finish(). */
+
+static struct run single(struct io_ctx *ctx, struct io_req *req)
+{
+	struct run u = { .ring = &ctx->ring, .req = req, .n = 1, .next = 1 };
+
+	u.tail = ld_rlx(u.ring->sq_tail);
+	return u;
+}
+
+bool uring_start(struct io_ctx *ctx, struct io_req *req)
+{
+	struct run u;
+	long r;
+	int fd;
+
+	if (!ring_get(ctx, false))
+		return false;
+	u = single(ctx, req);
+	push(&u, 0);
+	do {
+		fd = ld_rlx(&ctx->ring.fd);
+		r = sys_call6(__NR_io_uring_enter, fd, 1, 0, 0, 0, 0);
+	} while (unlikely(!io_fd_still(&ctx->ring.fd, fd)));
+	if (likely(r == 1))
+		return true;
+	drain(&u);
+	if (!passing(r))
+		io_refuse(IO_URING);
+	return false;
+}
+
+void uring_finish(struct io_ctx *ctx, struct io_req *req)
+{
+	struct run u = single(ctx, req);
+
+	u.inflight = 1;
+	reap(&u);
+	if (u.inflight + u.queued == 0 || run(&u) == 0 || drain(&u))
+		return;
+	/* It may still come: neither ring nor buffer can be used again. */
+	ring_forget(&ctx->ring);
+	io_refuse(IO_URING);
+	req->buf = NULL;
+}

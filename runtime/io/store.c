@@ -256,6 +256,32 @@ void store_read_many(struct store *s, struct io_ctx *ctx, struct io_req *req,
 	}
 }
 
+bool store_start(struct store *s, struct io_ctx *ctx, struct io_req *req)
+{
+	if (s->kind != STORE_FILE ||
+	    !may_direct(s, req->buf, req->len, req->off))
+		return false;
+	req->fd = ld_rlx(&s->direct_fd);
+	req->direct = true;
+	if (!io_start(ctx, req))
+		return false;
+	/* Begun on a number that was no longer ours? */
+	req->direct = io_fd_still(&s->direct_fd, req->fd);
+	return true;
+}
+
+long store_finish(struct store *s, struct io_ctx *ctx, struct io_req *req)
+{
+	long got = io_finish(ctx, req);
+
+	if (unlikely(!req->buf))
+		return got;
+	if (unlikely(!req->direct || (got < 0 && no_direct(s, got))))
+		return read_file(s, ctx, req->buf, req->len, req->off);
+	return got < 0 ? got :
+			 read_rest(s, ctx, req->buf, req->len, req->off, got);
+}
+
 /* Writing. */
 
 static long write_file(struct store *s, const void *buf, size_t len,

@@ -94,6 +94,15 @@ long store_read(struct store *s, struct io_ctx *ctx, void *buf, size_t len,
 void store_read_many(struct store *s, struct io_ctx *ctx, struct io_req *req,
 		     unsigned int n);
 
+/*
+ * store_start - begin to read past the page cache; see io_start(). False where
+ * that cannot be done, and for what is read through the page cache, where the
+ * kernel reads ahead itself.
+ * store_finish - as store_read().
+ */
+bool store_start(struct store *s, struct io_ctx *ctx, struct io_req *req);
+long store_finish(struct store *s, struct io_ctx *ctx, struct io_req *req);
+
 /* store_write - all of @len, or -errno (-EROFS where the store has no write). */
 long store_write(struct store *s, const void *buf, size_t len, uint64_t off);
 
