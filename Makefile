@@ -5,6 +5,7 @@
 #   make check    the quick half of it: lint, unit and shim tests of one build
 #   make apps     real programs with and without the preload, outputs compared
 #   make bench    build, and print the table of measured results
+#   make bench-page  the same for files larger than memory; root; half an hour
 #   make install  into $(DESTDIR)$(prefix)
 #   make format   clang-format over the C sources
 #   make tidy     clang-tidy over the runtime and the shim
@@ -15,7 +16,7 @@
 prefix ?= /usr/local
 CMAKE ?= cmake
 
-.PHONY: all demo test check apps bench install format tidy clean
+.PHONY: all demo test check apps bench bench-page install format tidy clean
 all: build/release/build.ninja
 	$(CMAKE) --build build/release
 
@@ -48,6 +49,12 @@ bench:
 	$(CMAKE) --preset release
 	$(CMAKE) --build build/release
 	scripts/bench.sh build/release
+
+bench-page:
+	scripts/deps.sh bench
+	$(CMAKE) --preset release
+	$(CMAKE) --build build/release
+	scripts/bench-page.sh build/release
 
 install:
 	$(CMAKE) --preset release -DCMAKE_INSTALL_PREFIX='$(prefix)'
