@@ -264,6 +264,11 @@ int fl_pager_msync(struct fl_pager *p, void *addr, size_t len, int flags)
 	struct seg s;
 	long ret = 0;
 
+	if (range_valid(addr, page_align_up(len)) && vma_near(addr, len)) {
+		ret = demand_sync(addr, page_align_up(len), flags);
+		if (ret < 0)
+			return (int)ret;
+	}
 	if (!range_valid(addr, page_align_up(len)) ||
 	    !pager_touches(p, addr, (size_t)(end - pos)))
 		return (int)sys_msync(addr, len, flags);

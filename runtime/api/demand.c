@@ -10,6 +10,7 @@
 
 #include "api/pager.h"
 #include "base/sys.h"
+#include "fault/dirty.h"
 #include "fault/fault.h"
 #include "fault/fdtable.h"
 #include "fault/mode.h"
@@ -89,6 +90,7 @@ static int demand_ready(struct fl_pager *p)
 	lock_take(&d->lock);
 	if (!ld_rlx(&d->ready)) {
 		ret = make_ready(p);
+		st_rlx(&d->refused, ret == -ENOTSUP);
 		/* [MO:demand-ready] all of it, to the load above. */
 		if (ret == 0)
 			st_rel(&d->ready, 1u);
@@ -105,7 +107,12 @@ int fl_pager_preload(struct fl_pager *p)
 	p->demand.preload = true;
 	if (p->conf.large == CONF_LARGE_KERNEL)
 		return 0;
+	if (p->conf.fault == CONF_FAULT_OFF) {
+		st_rlx(&p->demand.refused, true);
+		return 0;
+	}
 	d = delivery_open((enum conf_fault)p->conf.fault, true);
+	st_rlx(&p->demand.refused, d == -ENOTSUP);
 	return d < 0 ? d : 0;
 }
 
@@ -113,6 +120,7 @@ int fl_pager_preload(struct fl_pager *p)
 void demand_fork_child(struct fl_pager *p)
 {
 	lock_init(&p->demand.lock, LOCK_DEMAND);
+	st_rlx(&p->demand.refused, false);
 	if (!ld_rlx(&p->demand.ready))
 		return;
 	frames_fork_child(&p->demand.frames);
@@ -177,6 +185,8 @@ static int begin(struct fl_pager *p, uint64_t off, size_t len, int prot,
 
 	if (ret < 0)
 		return ret;
+	if (prot & PROT_WRITE && !delivery_writes())
+		return -ENOTSUP;
 	d = (enum delivery)p->demand.delivery;
 	ret = vma_create(v, page_align_up(len) >> FL_PAGE_SHIFT, prot,
 			 delivery_uffd(d));
@@ -193,12 +203,13 @@ static int check(uint64_t off, size_t len, int prot, unsigned int flags)
 	unsigned int known = FL_REGION_RANDOM | FL_REGION_SEQUENTIAL;
 
 	if (len == 0 || len > USER_MAX || !page_aligned((uintptr_t)off) ||
-	    off > INT64_MAX - len || prot != PROT_READ || flags & ~known)
+	    off > INT64_MAX - len || flags & ~known ||
+	    (prot != PROT_READ && prot != (PROT_READ | PROT_WRITE)))
 		return -EINVAL;
 	return 0;
 }
 
-static int check_file(int fd)
+static int check_file(int fd, int prot)
 {
 	long fl = sys_fcntl(fd, F_GETFL, 0);
 	struct sys_stat st;
@@ -207,7 +218,8 @@ static int check_file(int fd)
 		return (int)fl;
 	if (fl & O_PATH)
 		return -EBADF;
-	if ((fl & O_ACCMODE) == O_WRONLY)
+	if ((fl & O_ACCMODE) == O_WRONLY ||
+	    (prot & PROT_WRITE && (fl & O_ACCMODE) != O_RDWR))
 		return -EACCES;
 	if (sys_fstat(fd, &st) < 0 || !S_ISREG(st.mode))
 		return -ENODEV;
@@ -235,9 +247,18 @@ static void *map_file(struct fl_pager *p, int fd, uint64_t off, size_t len,
 		vma_discard(v);
 		return err_ptr(ret);
 	}
+	if (prot & PROT_WRITE)
+		v->bytes_end = (uint64_t)store_size(&v->store);
 	v->eof_zero = p->conf.eof == CONF_EOF_ZERO;
 	v->mmapped = mmapped;
 	return publish(p, v, flags);
+}
+
+void *demand_map(struct fl_pager *p, int fd, int64_t off, size_t len, int prot)
+{
+	void *ret = map_file(p, fd, (uint64_t)off, len, prot, 0, true);
+
+	return is_err(ret) ? NULL : ret;
 }
 
 void *fl_region_map_file(struct fl_pager *p, int fd, off_t off, size_t len,
@@ -246,7 +267,7 @@ void *fl_region_map_file(struct fl_pager *p, int fd, off_t off, size_t len,
 	int ret = off < 0 ? -EINVAL : check((uint64_t)off, len, prot, flags);
 
 	if (ret == 0)
-		ret = check_file(fd);
+		ret = check_file(fd, prot);
 	if (ret < 0)
 		return err_ptr(ret);
 	pager_settle(p);
@@ -267,6 +288,8 @@ void *fl_region_map(struct fl_pager *p, const struct fl_store_ops *ops,
 	if (ret < 0)
 		return err_ptr(ret);
 	ret = store_user_init(&v->store, ops, store);
+	if (ret == 0 && prot & PROT_WRITE && !store_writable(&v->store))
+		ret = -EACCES;
 	if (ret < 0) {
 		vma_discard(v);
 		return err_ptr(ret);
@@ -283,7 +306,7 @@ int fl_prefetch(struct fl_pager *p, const void *addr, size_t len)
 	(void)p;
 	if (len > USER_MAX || (uintptr_t)addr > USER_MAX - len)
 		return -EINVAL;
-	return (int)fault_touch(addr, len);
+	return (int)fault_touch(addr, len, false);
 }
 
 int fl_region_error(struct fl_pager *p, const void *addr)
@@ -347,7 +370,24 @@ static void will_need(struct fl_pager *p, const char *addr, size_t len)
 {
 	size_t most = (size_t)p->demand.frames.granule << FL_PAGE_SHIFT;
 
-	fault_touch(addr, len < most ? len : most);
+	fault_touch(addr, len < most ? len : most, false);
+}
+
+/* Of a mapping of a file nothing that was written is lost. */
+static long drop(char *addr, size_t len)
+{
+	long ret = dirty_sync(addr, len);
+
+	/* A write since then is the program's race, as with the kernel's
+	 * mappings it is not: so writable pages stay. */
+	return ret < 0 || vma_writable(addr, len) ?
+		       ret :
+		       sys_madvise(addr, len, MADV_DONTNEED);
+}
+
+long demand_sync(char *addr, size_t len, int flags)
+{
+	return flags & MS_SYNC ? dirty_flush(addr, len) : dirty_sync(addr, len);
 }
 
 long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice)
@@ -366,9 +406,9 @@ long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice)
 		will_need(p, addr, len);
 		return 0;
 	case MADV_POPULATE_READ:
-		return fault_touch(addr, len);
-	case MADV_DONTNEED: /* fill.c finds them gone */
-		return sys_madvise(addr, len, advice);
+		return fault_touch(addr, len, false);
+	case MADV_DONTNEED:
+		return drop(addr, len);
 	case MADV_COLD:
 	case MADV_PAGEOUT:
 	case MADV_DONTFORK: /* kept from the child anyway, see vma.c */

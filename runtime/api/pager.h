@@ -3,7 +3,7 @@
  * pager.h - the pager inside: what the files of api/ share.
  *
  * Who does what: init.c opens, closes and forks pagers; map.c maps and unmaps;
- * policy.c and learn.c decide what is taken; region.c changes regions in place (demotion,
+ * policy.c, cold.c and learn.c decide what is taken; region.c changes regions in place (demotion,
  * claims, restores); advise.c and remap.c are the other calls; default.c and
  * dropin.c the default pager and the errno-setting entries.
  */
@@ -57,6 +57,8 @@ struct demand {
 	_Atomic(uint32_t) ready;
 	struct fl_lock lock; /* LOCK_DEMAND: making it */
 	struct frames frames;
+	/* The system has no userfaultfd for us. Relaxed: saves asking. */
+	_Atomic(bool) refused;
 	int delivery; /* enum delivery, or -errno */
 	bool preload; /* the program does not know of it */
 };
@@ -128,6 +130,7 @@ enum take {
 	TAKE_FILE, /* read-only file region */
 	TAKE_COPY, /* writable private file region */
 	TAKE_ANON,
+	TAKE_DEMAND, /* demand region, if it is to be one; map.c */
 };
 
 /* What the arguments alone decide. */
@@ -136,6 +139,9 @@ enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 /* Is the descriptor one of a file we take? Fills @id. */
 bool policy_file(struct fl_pager *p, int fd, size_t len, int64_t off,
 		 struct file_id *id);
+
+/* cold.c: is most of that range of the file not in the page cache? */
+bool policy_cold(int fd, uint64_t off, size_t len);
 
 /* learn.c */
 
@@ -230,8 +236,15 @@ void region_unclaim(struct fl_pager *p, char *addr, size_t len);
 
 /* A demand region for a mapping the program asked mmap(2) for. NULL: no. */
 void *demand_map(struct fl_pager *p, int fd, int64_t off, size_t len, int prot);
+/* Could there be one? Cheap. */
+static inline bool demand_possible(const struct fl_pager *p)
+{
+	return !ld_rlx(&p->demand.refused);
+}
 /* madvise on a range that may touch demand regions. */
 long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice);
+/* msync: written pages of the range go to their stores. */
+long demand_sync(char *addr, size_t len, int flags);
 /* Before the kernel changes a range in a way the pager does not do itself:
  * what is a demand region there becomes a mapping of its file. 0 or -ENOMEM. */
 int demand_hand_over(struct fl_pager *p, const void *addr, size_t len);

@@ -24,9 +24,9 @@ enum fault_verdict fault_service(const void *addr);
 
 /*
  * Makes present what of [addr, addr+len) lies in demand regions, for a system
- * call that is about to use it. 0, or -errno of the first page that cannot be
- * had. Costs a comparison where there are no demand regions.
+ * call that is about to use it; @write: also writable, where the region is. 0,
+ * or -errno of the first page that cannot be had. Costs a comparison where there are no demand regions.
  */
-long fault_touch(const void *addr, size_t len);
+long fault_touch(const void *addr, size_t len, bool write);
 
 #endif

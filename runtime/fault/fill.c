@@ -26,8 +26,10 @@
 #include "fault/fault.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "fault/ahead.h"
+#include "fault/dirty.h"
 #include "fault/entry.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
@@ -59,7 +61,7 @@ void fault_settle(struct vma *v, size_t page, pte_t to)
 	if (likely(!who))
 		return;
 	if (who & WAIT_FUTEX) {
-		/* [MO:fault-wait] pairs with wait_busy: the entry is settled. */
+		/* [MO:fault-wait] pairs with fault_wait: the entry is settled. */
 		add_rel(bucket_of(v, page), 1u);
 		sys_futex_wake(bucket_of(v, page), INT32_MAX);
 	}
@@ -84,7 +86,7 @@ static bool mark_busy(struct vma *v, size_t page, unsigned int mark)
 	return false;
 }
 
-static void wait_busy(struct vma *v, size_t page)
+void fault_wait(struct vma *v, size_t page)
 {
 	_Atomic(uint32_t) *seq = bucket_of(v, page);
 	/* [MO:fault-wait] pairs with fault_settle. */
@@ -109,6 +111,7 @@ struct job {
 	bool service; /* the faulting thread sleeps in the kernel */
 	bool paid;    /* the first page is in the budget already */
 	bool ahead;   /* sequential, at full speed */
+	bool read;    /* surely not a write */
 	uint32_t n;   /* pages claimed */
 	int err;      /* why not: an errno > 0 */
 };
@@ -183,7 +186,8 @@ static void unclaim(struct job *j, uint32_t from)
 
 static int copy(struct vma *v, size_t page, const char *buf, size_t n)
 {
-	unsigned int mode = v->kernel_waiters ? 0 : UABI_DONTWAKE;
+	unsigned int mode = (v->kernel_waiters ? 0 : UABI_DONTWAKE) |
+			    (v->prot & PROT_WRITE ? UABI_MAP_WP : 0);
 	int fd, ret;
 
 	do {
@@ -313,7 +317,8 @@ static enum fault_verdict failed(struct job *j, long got)
 		fill(j, 1);
 		return FAULT_DONE;
 	}
-	if (j->v->store.kind != STORE_FILE || (got < 0 && !j->v->mmapped))
+	if (j->v->store.kind != STORE_FILE || j->v->prot & PROT_WRITE ||
+	    (got < 0 && !j->v->mmapped))
 		return poison(j, got < 0 ? err : ENODATA);
 	/* Past the end of the file nothing is left of a mapping. */
 	return hand_over(j, got == 0 ? j->end : j->page + 1, err);
@@ -401,20 +406,28 @@ static enum fault_verdict serve_absent(struct job *j, pte_t e)
 
 /*
  * A page that is there by the entry: filled by another thread since the fault;
- * or the program dropped it by a system call of its own.
+ * or a write to a page that is write-protected; or the program dropped it by a
+ * system call of its own.
  */
 static enum fault_verdict serve_present(struct job *j, pte_t e)
 {
 	char *addr = vma_addr(j->v, j->page);
 	unsigned char vec = 0;
 
-	if (sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1) {
+	bool there = sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1;
+
+	if (there && (!(j->v->prot & PROT_WRITE) || j->read)) {
 		vma_wake(j->v, j->page, 1);
 		return FAULT_DONE;
 	}
 	if (!ptep_cmpxchg(&j->v->pte_lock, &j->v->pt[j->page], &e,
 			  pte_mk_state(PTE_BUSY, 0)))
 		return FAULT_DONE;
+	if (there) {
+		dirty_allow(j->f, j->v, j->page);
+		vma_wake(j->v, j->page, 1);
+		return FAULT_DONE;
+	}
 	hot_set(j->f, 0, false);
 	frames_buy(j->f, j->v->frames, 1);
 	j->n = 1;
@@ -435,7 +448,7 @@ static enum fault_verdict serve_entry(struct job *j)
 		return serve_present(j, e);
 	case PTE_BUSY:
 		if (!j->service)
-			wait_busy(j->v, j->page);
+			fault_wait(j->v, j->page);
 		else if (!mark_busy(j->v, j->page, WAIT_KERNEL))
 			vma_wake(j->v, j->page, 1);
 		return FAULT_DONE;
@@ -532,11 +545,17 @@ enum fault_verdict fault_service(const void *addr)
 	return serve(addr, true);
 }
 
+static bool touched(pte_t e, bool write)
+{
+	return pte_present(e) && (!write || pte_dirty(e));
+}
+
 /* One page of a prefetch and what follows it, up to @want pages. Returns the
  * pages passed, or -errno. */
-static long touch_one(struct filler *f, const char *addr, size_t want)
+static long touch_one(struct filler *f, const char *addr, size_t want,
+		      bool write)
 {
-	struct job j = { .f = f, .want = want };
+	struct job j = { .f = f, .want = want, .read = !write };
 	const struct vseg *s;
 	size_t n = 0;
 	long ret = 0;
@@ -546,8 +565,9 @@ static long touch_one(struct filler *f, const char *addr, size_t want)
 		n = s ? (s->start - (uintptr_t)addr) >> FL_PAGE_SHIFT : want;
 		ret = (long)(n < want ? n : want);
 	} else {
+		write = write && j.v->prot & PROT_WRITE;
 		while (n < want && j.page + n < j.end &&
-		       pte_present(ptep_get_rlx(&j.v->pt[j.page + n])))
+		       touched(ptep_get_rlx(&j.v->pt[j.page + n]), write))
 			n++;
 		if (n == 0 && serve_entry(&j) == FAULT_BUS)
 			j.err = j.err ? j.err : EIO;
@@ -557,7 +577,7 @@ static long touch_one(struct filler *f, const char *addr, size_t want)
 	return ret;
 }
 
-long fault_touch(const void *addr, size_t len)
+long fault_touch(const void *addr, size_t len, bool write)
 {
 	const char *pos = (const char *)((uintptr_t)addr & FL_PAGE_MASK);
 	size_t left;
@@ -572,7 +592,7 @@ long fault_touch(const void *addr, size_t len)
 	mask = sys_block_signals();
 	f = filler_get();
 	while (left > 0) {
-		ret = touch_one(f, pos, left);
+		ret = touch_one(f, pos, left, write);
 		if (ret < 0)
 			break;
 		pos += (size_t)ret << FL_PAGE_SHIFT;

@@ -59,6 +59,7 @@ struct vmap;
  * stack, which may be a signal's small one. */
 struct victims {
 	uint32_t n, pieces;
+	uint32_t dirty; /* pages at the end of @at that have to be written */
 	struct {
 		struct vma *v;
 		size_t page;

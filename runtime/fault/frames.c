@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "fault/dirty.h"
 #include "fault/entry.h"
 #include "fault/mode.h"
 #include "fault/vma.h"
@@ -264,28 +265,70 @@ static void claim(struct victims *z, struct vma *v, size_t page)
 	pte_t e = ptep_get_rlx(slot);
 	struct iovec *last = z->pieces ? &z->piece[z->pieces - 1] : NULL;
 	char *addr = vma_addr(v, page);
+	uint32_t i;
 
 	do {
 		if (!pte_present(e))
 			return;
 	} while (!ptep_cmpxchg(&v->pte_lock, slot, &e,
 			       pte_mk_state(PTE_BUSY, 0)));
-	z->at[z->n].v = v;
-	z->at[z->n++].page = page;
+	i = pte_dirty(e) ? BATCH_MAX - ++z->dirty : z->n++;
+	z->at[i].v = v;
+	z->at[i].page = page;
+	if (pte_dirty(e))
+		return;
 	if (last && (char *)last->iov_base + last->iov_len == addr)
 		last->iov_len += FL_PAGE_SIZE;
 	else
 		z->piece[z->pieces++] = (struct iovec){ addr, FL_PAGE_SIZE };
 }
 
-/* BUSY -> @to; whoever waits is woken. */
-static void settle(struct victims *z, pte_t to)
+/* A run of pages that were dirty: written, then dropped; or kept, if that
+ * failed. Returns how many were dropped. */
+static uint32_t evict_dirty(struct filler *f, struct frames *fr, struct vma *v,
+			    size_t page, uint32_t n, pte_t ghost)
 {
-	for (uint32_t i = 0; i < z->n; i++) {
-		struct vma *v = z->at[i].v;
+	long err = dirty_write(f, v, page, n);
+	struct iovec piece = { vma_addr(v, page), (size_t)n << FL_PAGE_SHIFT };
+	const struct vseg *s;
 
-		fault_settle(v, z->at[i].page, to);
+	filler_copying(f);
+	s = vma_find(f->map, (uintptr_t)piece.iov_base);
+	if (err == 0 && s && s->v == v &&
+	    s->end >= (uintptr_t)piece.iov_base + piece.iov_len)
+		fault_zap(&piece, 1);
+	for (uint32_t i = 0; i < n; i++)
+		fault_settle(v, page + i,
+			     err == 0 || err == -ECANCELED ?
+				     ghost :
+				     pte_mkdirty(pte_mk_present(
+					     page + i, PTE_R | PTE_W)));
+	filler_copied(f);
+	if (err == 0 || err == -ECANCELED)
+		return n;
+	for (uint32_t i = 0; i < n; i++)
+		note(f, fr, QUEUE_MAIN,
+		     (uint64_t)v->id << ENTRY_PAGE_BITS | (page + i));
+	return 0;
+}
+
+static uint32_t evict_dirties(struct filler *f, struct frames *fr, pte_t ghost)
+{
+	struct victims *z = &f->victims;
+	uint32_t n = 0, run;
+
+	for (uint32_t i = 0; i < z->dirty; i += run) {
+		uint32_t at = BATCH_MAX - 1 - i;
+		struct vma *v = z->at[at].v;
+		size_t page = z->at[at].page;
+
+		for (run = 1; i + run < z->dirty; run++)
+			if (z->at[at - run].v != v ||
+			    z->at[at - run].page != page + run)
+				break;
+		n += evict_dirty(f, fr, v, page, run, ghost);
 	}
+	return n;
 }
 
 /* Pages of the small queue leave a ghost. Those of the main queue do not: they
@@ -294,10 +337,11 @@ static uint32_t evict_batch(struct filler *f, struct frames *fr,
 			    enum frames_queue q, struct batch *b)
 {
 	struct victims *z = &f->victims;
+	uint32_t n;
 	size_t page;
-	uint32_t now;
+	pte_t ghost;
 
-	z->n = z->pieces = 0;
+	z->n = z->pieces = z->dirty = 0;
 	filler_copying(f);
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct vma *v = entry_vma(b->page[i], &page);
@@ -306,12 +350,16 @@ static uint32_t evict_batch(struct filler *f, struct frames *fr,
 			claim(z, v, page);
 	}
 	fault_zap(z->piece, z->pieces);
-	now = add_rlx(&fr->clock, 1u) & PTE_PAYLOAD_MAX;
-	settle(z,
-	       q == QUEUE_SMALL ? pte_mk_state(PTE_FILE, now) : (pte_t){ 0 });
+	n = add_rlx(&fr->clock, 1u) & PTE_PAYLOAD_MAX;
+	ghost = q == QUEUE_SMALL ? pte_mk_state(PTE_FILE, n) : (pte_t){ 0 };
+	for (uint32_t i = 0; i < z->n; i++)
+		fault_settle(z->at[i].v, z->at[i].page, ghost);
 	filler_copied(f);
-	stat_count(fr->stats, STAT_demand_evicted, z->n);
-	return z->n;
+	n = z->n;
+	if (unlikely(z->dirty))
+		n += evict_dirties(f, fr, ghost);
+	stat_count(fr->stats, STAT_demand_evicted, n);
+	return n;
 }
 
 /* The small queue above its share gives first. */

@@ -54,6 +54,17 @@ const char *delivery_name(enum delivery d)
 	return name[d];
 }
 
+/* What is asked for with a descriptor: write faults, too, where there are any. */
+static uint64_t asked(enum delivery d)
+{
+	return features[d] | (mode.caps.features & UABI_F_WP);
+}
+
+bool delivery_writes(void)
+{
+	return mode.caps.features & UABI_F_WP;
+}
+
 static bool offered(enum delivery d)
 {
 	if (mode.caps.source == UFFD_NONE ||
@@ -102,7 +113,7 @@ static int open_shards(enum delivery d)
 	int fd = -EMFILE;
 
 	for (; n < want; n++) {
-		fd = uffd_open(&mode.caps, features[d], false);
+		fd = uffd_open(&mode.caps, asked(d), false);
 		if (fd < 0 || fd_adopt(fd, &mode.d[d].uffd[n]) < 0)
 			break;
 	}
@@ -129,6 +140,14 @@ int delivery_open(enum conf_fault want, bool preload)
 	}
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);
+	if (ret < 0)
+		return ret;
+	/* Before the program sets masks and handlers, which the preload sees
+	 * from now on. */
+	if (preload && d != DELIVER_SERVICE) {
+		ret = signal_install();
+		signal_unblock();
+	}
 	return ret < 0 ? ret : d;
 }
 
@@ -195,6 +214,7 @@ void fault_zap(struct iovec *piece, unsigned int n)
 void delivery_fork_child(void)
 {
 	fd_fork_child();
+	signal_fork_child();
 	lock_reset(&mode_lock);
 	for (int d = 0; d < NR_DELIVERIES; d++) {
 		for (unsigned int i = 0; i < mode.d[d].shards; i++)

@@ -38,6 +38,9 @@ int delivery_start(enum delivery d, unsigned int threads);
 /* The userfaultfd for one more region. */
 _Atomic(int) *delivery_uffd(enum delivery d);
 
+/* Can first writes be caught (writable regions)? After delivery_open. */
+bool delivery_writes(void);
+
 /* Do threads sleep in the kernel for a fill? */
 static inline bool delivery_sleeps(enum delivery d)
 {

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 
 #include "fault/ahead.h"
+#include "fault/dirty.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
 #include "fault/uffd.h"
@@ -55,6 +56,24 @@ const struct vseg *vma_find(const struct vmap *m, uintptr_t addr)
 	const struct vseg *s = vma_next(m, addr);
 
 	return s && s->start <= addr ? s : NULL;
+}
+
+bool vma_writable(const char *addr, size_t len)
+{
+	uint64_t mask = sys_block_signals();
+	uintptr_t end = (uintptr_t)addr + len;
+	struct filler *f = filler_get();
+	const struct vseg *s;
+	bool ret = false;
+
+	vma_enter(f);
+	s = vma_next(f->map, (uintptr_t)addr);
+	for (; s && s < f->map->seg + f->map->n && s->start < end; s++)
+		ret |= (s->v->prot & PROT_WRITE) != 0;
+	vma_exit(f);
+	filler_put(f);
+	sys_restore_signals(mask);
+	return ret;
 }
 
 /* ---------------------------------------------------------------------------
@@ -228,6 +247,8 @@ static bool filled_at_once(void *addr)
 int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 {
 	size_t bytes, len = pages << FL_PAGE_SHIFT;
+	unsigned int how = UABI_REGISTER_MISSING |
+			   (prot & PROT_WRITE ? UABI_REGISTER_WP : 0);
 	struct vma *v;
 	void *at;
 	int ret, fd;
@@ -246,7 +267,7 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 		goto out_mapping;
 	do {
 		fd = fd_get(uffd);
-		ret = uffd_register(fd, at, len, UABI_REGISTER_MISSING);
+		ret = uffd_register(fd, at, len, how);
 	} while (unlikely(!fd_still(uffd, fd)));
 	if (ret == 0 && filled_at_once(at))
 		ret = -EOPNOTSUPP;
@@ -353,12 +374,11 @@ void vma_wake(struct vma *v, size_t page, size_t n)
 
 #define SLOTS_PER_PAGE (FL_PAGE_SIZE / sizeof(struct pte_slot))
 
-/* PRESENT -> KERNEL in one piece; returns how many. Untouched parts of the
- * table are passed over without touching them. */
-static uint64_t take_present(struct vma *v, size_t page, size_t end)
+void vma_each_used(struct vma *v, size_t page, size_t end,
+		   void (*fn)(struct vma *v, size_t page, size_t end,
+			      void *arg),
+		   void *arg)
 {
-	uint64_t n = 0;
-
 	while (page < end) {
 		char *at = (char *)((uintptr_t)&v->pt[page] & FL_PAGE_MASK);
 		size_t stop = page + (size_t)(at + FL_PAGE_SIZE -
@@ -372,20 +392,28 @@ static uint64_t take_present(struct vma *v, size_t page, size_t end)
 			sys_mincore(at, FL_PAGE_SIZE, &vec);
 		if (stop > end)
 			stop = end;
-		for (; (vec & 1) && page < stop; page++) {
-			struct pte_slot *slot = &v->pt[page];
-			pte_t e = ptep_get_rlx(slot);
-
-			while (pte_present(e))
-				if (ptep_cmpxchg(&v->pte_lock, slot, &e,
-						 pte_mk_state(PTE_KERNEL, 0))) {
-					n++;
-					break;
-				}
-		}
+		if (vec & 1)
+			fn(v, page, stop, arg);
 		page = stop;
 	}
-	return n;
+}
+
+/* PRESENT -> KERNEL; *arg, an uint64_t, counts them. */
+static void take_present(struct vma *v, size_t page, size_t end, void *arg)
+{
+	uint64_t *n = arg;
+
+	for (; page < end; page++) {
+		struct pte_slot *slot = &v->pt[page];
+		pte_t e = ptep_get_rlx(slot);
+
+		while (pte_present(e))
+			if (ptep_cmpxchg(&v->pte_lock, slot, &e,
+					 pte_mk_state(PTE_KERNEL, 0))) {
+				++*n;
+				break;
+			}
+	}
 }
 
 /* Each piece of a region in a range of a map. */
@@ -413,7 +441,10 @@ static void empty(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 		size_t a = vma_page(v, (char *)piece_start(s, lo));
 		size_t b = vma_page(v, (char *)piece_end(s, hi));
 
-		frames_uncharge(v->frames, take_present(v, a, b));
+		uint64_t n = 0;
+
+		vma_each_used(v, a, b, take_present, &n);
+		frames_uncharge(v->frames, n);
 	}
 	filler_quiesce();
 }
@@ -465,9 +496,11 @@ int vma_unmap(char *addr, size_t len)
 {
 	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
 	uint64_t mask = sys_block_signals();
-	struct vmap *old;
-	long ret;
+	struct vmap *old = NULL;
+	long ret = dirty_sync(addr, len);
 
+	if (ret < 0)
+		goto out; /* nothing is lost */
 	lock_take(&vmas.lock);
 	ret = edit(lo, hi, EDIT_REMOVE, &old, NULL);
 	lock_drop(&vmas.lock);
@@ -485,6 +518,7 @@ int vma_unmap(char *addr, size_t len)
 		}
 		finish(old, lo, hi);
 	}
+out:
 	sys_restore_signals(mask);
 	if (old)
 		vma_reap();
@@ -499,13 +533,13 @@ static long map_file(const struct vseg *s, uintptr_t a, uintptr_t b)
 {
 	struct vma *v = s->v;
 	uint64_t off = v->off + (a - (uintptr_t)v->start);
+	int how = v->prot & PROT_WRITE ? MAP_SHARED : MAP_PRIVATE, fd;
 	void *at;
-	int fd;
 
 	do {
 		fd = fd_get(&v->store.fd);
-		at = sys_mmap((void *)a, b - a, v->prot,
-			      MAP_PRIVATE | MAP_FIXED, fd, (int64_t)off);
+		at = sys_mmap((void *)a, b - a, v->prot, how | MAP_FIXED, fd,
+			      (int64_t)off);
 	} while (unlikely(!fd_still(&v->store.fd, fd)));
 	return is_err(at) ? ptr_err(at) : 0;
 }
@@ -597,7 +631,10 @@ int vma_demote(char *addr, size_t len)
 	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
 	uint64_t mask = sys_block_signals();
 	struct vmap *held = NULL, *spare = NULL;
-	long ret = hold(lo, hi, &held, &spare);
+	long ret = dirty_sync(addr, len);
+
+	if (ret == 0)
+		ret = hold(lo, hi, &held, &spare);
 
 	if (ret == 0 && held) {
 		empty(held, lo, hi);
@@ -666,7 +703,9 @@ void vma_fork_child(void)
 	for (size_t i = 0; m && i < m->n; i++) {
 		struct vseg *s = &m->seg[i];
 
-		if (s->v->store.kind == STORE_FILE)
+		/* What its parent has not written yet it could not show. */
+		if (s->v->store.kind == STORE_FILE &&
+		    !(s->v->prot & PROT_WRITE))
 			map_file(s, s->start, s->end);
 		st_rlx(&vmas.ids[s->v->id], (struct vma *)NULL);
 		if (--s->v->segs == 0)

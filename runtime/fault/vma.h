@@ -15,8 +15,9 @@
  *            that time. -> BUSY as above.
  *   BUSY     being filled or evicted; the owner alone ends it. The payload says
  *            who waits (WAIT_*); waiters add to it by compare-and-swap.
- *   PRESENT  in the kernel's page table. -> BUSY by who evicts it; -> KERNEL by
- *            who unmaps it.
+ *   PRESENT  in the kernel's page table; of a writable region also DIRTY
+ *            (dirty.h). -> BUSY by who evicts or cleans it, or lets it be
+ *            written; -> KERNEL by who unmaps it.
  *   POISON   its read failed, the payload is the errno; the page is a mapping
  *            of an empty object, where the kernel raises SIGBUS.
  *   KERNEL   no longer the pager's: unmapped, or replaced by a mapping of the
@@ -74,6 +75,7 @@ struct vma {
 	struct frames *frames;
 	_Atomic(int) *uffd; /* moves when the program wants the number */
 	struct store store;
+	uint64_t bytes_end;  /* of a writable file when it was mapped */
 	bool eof_zero;       /* zeros past the end of the file */
 	bool mmapped;        /* the program believes it to be a mapping */
 	bool kernel_waiters; /* threads may sleep in the kernel's handler */
@@ -214,6 +216,16 @@ int vma_demote(char *addr, size_t len);
 /* Every access to the page raises SIGBUS from now on. The caller owns the entry
  * and is copying. 0 or -errno. */
 int vma_bus_page(struct vma *v, size_t page);
+
+/* Calls @fn for the pieces of the table from @page to @end that were ever used;
+ * the others are passed over without being touched. */
+void vma_each_used(struct vma *v, size_t page, size_t end,
+		   void (*fn)(struct vma *v, size_t page, size_t end,
+			      void *arg),
+		   void *arg);
+
+/* Is any of the range part of a writable region? */
+bool vma_writable(const char *addr, size_t len);
 
 /* Wakes the threads that sleep in the kernel on these pages. */
 void vma_wake(struct vma *v, size_t page, size_t n);

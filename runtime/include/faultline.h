@@ -29,7 +29,9 @@
  * THREADS. Every function may be called from any thread at any time, unless it
  * says otherwise. SIGNALS. The map, unmap, advise and query functions neither
  * allocate nor take libc locks, so they may be called from a signal handler
- * once the thread has made one call outside of one.
+ * once the thread has made one call outside of one. A handler may leave them
+ * by siglongjmp(3): what the interrupted call was about may then stay mapped or
+ * be lost, and fl_trim() gives back less; nothing else is lost.
  */
 #ifndef FAULTLINE_H
 #define FAULTLINE_H
@@ -182,7 +184,8 @@ FL_API void *fl_pager_mremap(struct fl_pager *pager, void *addr,
  * of the pager serve faults, and system calls work, too.
  *
  * FORK. A child sees its regions of files as kernel mappings of the same files,
- * those of other stores are served in the child as in the parent.
+ * those of other stores are served in the child as in the parent. Writable
+ * regions do not exist in the child.
  */
 
 /*
@@ -220,12 +223,18 @@ struct fl_store_ops {
  * @fd: a regular file, open for reading; the pager keeps a duplicate.
  * @off: first byte, a multiple of 4096.
  * @len: bytes, > 0; the file has at least that many from @off, up to a page.
- * @prot: PROT_READ.
+ * @prot: PROT_READ, or PROT_READ | PROT_WRITE with @fd open for both.
  * @flags: FL_REGION_*.
  *
  * Unlike a resident region it is no snapshot: a page shows the file as it is
  * when the page is read. An access past the end of a file that has become
  * shorter raises SIGBUS, or finds zeros with eof=zero.
+ *
+ * What is written to a writable region goes to the file when its page is
+ * dropped for others, by fl_pager_msync(), and at the latest when it is
+ * unmapped; not when the process ends without that. A failed write is returned
+ * by fl_pager_msync() and fl_pager_munmap(); the pages then stay as they are,
+ * and nothing is unmapped. A child of fork does not have the region.
  *
  * Returns the address or (void *)-errno: -EINVAL for the arguments; -EBADF,
  * -EACCES, -ENODEV as mmap(2); -ENOTSUP where the system has no userfaultfd
@@ -319,7 +328,8 @@ FL_API const char *fl_stat_name(unsigned int index);
 
 /*
  * fl_trim - give idle memory of @pager back to the system now.
- * Returns the bytes given back, or -errno.
+ * Returns the bytes given back, or -errno. Waits for other threads' calls under
+ * way; for ever, if a handler has left one in another thread by siglongjmp(3).
  * Not for signal handlers.
  */
 FL_API long fl_trim(struct fl_pager *pager);

@@ -329,6 +329,11 @@ long store_write(struct store *s, const void *buf, size_t len, uint64_t off)
 	return r;
 }
 
+bool store_writable(const struct store *s)
+{
+	return s->kind != STORE_USER || HAS(s->ops, write);
+}
+
 int store_flush(struct store *s)
 {
 	int saved = errno;

@@ -106,6 +106,9 @@ long store_finish(struct store *s, struct io_ctx *ctx, struct io_req *req);
 /* store_write - all of @len, or -errno (-EROFS where the store has no write). */
 long store_write(struct store *s, const void *buf, size_t len, uint64_t off);
 
+/* store_writable - can it be written at all? A file: the caller has looked. */
+bool store_writable(const struct store *s);
+
 /* store_flush - make it durable. 0 or -errno. */
 int store_flush(struct store *s);
 

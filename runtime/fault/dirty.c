@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+/* dirty.c - see dirty.h. */
+#include "fault/dirty.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "fault/entry.h"
+#include "fault/fdtable.h"
+#include "fault/frames.h"
+#include "fault/uffd.h"
+#include "base/ban.h"
+
+static int protect(struct vma *v, size_t page, size_t n, bool on)
+{
+	int fd, ret;
+
+	do {
+		fd = fd_get(v->uffd);
+		ret = uffd_wp(fd, vma_addr(v, page), n << FL_PAGE_SHIFT, on);
+	} while (unlikely(!fd_still(v->uffd, fd)));
+	return ret;
+}
+
+/* In a copying section: are the pages the region's still? */
+static bool ours(struct filler *f, const struct vma *v, size_t page, size_t n)
+{
+	uintptr_t a = (uintptr_t)vma_addr(v, page);
+	const struct vseg *s = vma_find(f->map, a);
+
+	return s && s->v == v && s->end - a >= n << FL_PAGE_SHIFT;
+}
+
+long dirty_write(struct filler *f, struct vma *v, size_t page, size_t n)
+{
+	size_t len = n << FL_PAGE_SHIFT;
+	uint64_t off = v->off + ((uint64_t)page << FL_PAGE_SHIFT);
+	long ret = -ECANCELED;
+
+	filler_copying(f);
+	if (ours(f, v, page, n)) {
+		ret = protect(v, page, n, true);
+		if (ret == 0)
+			memcpy(f->buf, vma_addr(v, page), len);
+	}
+	filler_copied(f);
+	if (ret < 0)
+		return ret;
+	/* Not past the end of a file that ends within the last page. */
+	if (v->store.kind == STORE_FILE && off + len > v->bytes_end)
+		len = v->bytes_end > off ? (size_t)(v->bytes_end - off) : 0;
+	if (len == 0)
+		return 0;
+	ret = store_write(&v->store, f->buf, len, off);
+	if (ret < 0)
+		return ret;
+	stat_count(v->frames->stats, STAT_demand_written_bytes, len);
+	return 0;
+}
+
+static pte_t dirty_entry(size_t page)
+{
+	return pte_mkdirty(pte_mk_present(page, PTE_R | PTE_W));
+}
+
+void dirty_allow(struct filler *f, struct vma *v, size_t page)
+{
+	pte_t to = { 0 };
+
+	filler_copying(f);
+	if (ours(f, v, page, 1) && protect(v, page, 1, false) == 0)
+		to = dirty_entry(page);
+	else if (ours(f, v, page, 1))
+		to = pte_mk_present(page, PTE_R);
+	fault_settle(v, page, to);
+	filler_copied(f);
+}
+
+/* PRESENT and dirty -> BUSY. */
+static bool claim(struct vma *v, size_t page)
+{
+	struct pte_slot *slot = &v->pt[page];
+	pte_t e = ptep_get(slot);
+
+	return pte_present(e) && pte_dirty(e) &&
+	       ptep_cmpxchg(&v->pte_lock, slot, &e, pte_mk_state(PTE_BUSY, 0));
+}
+
+/* A run of dirty pages from @page on, not past @end. Returns the page after it;
+ * *err is set if there was an error and none before. */
+static size_t clean_run(struct filler *f, struct vma *v, size_t page,
+			size_t end, long *err)
+{
+	size_t most = FILLER_BUF >> FL_PAGE_SHIFT, n = 0;
+	long ret;
+
+	while (n < most && page + n < end && claim(v, page + n))
+		n++;
+	if (n == 0)
+		return page + 1;
+	ret = dirty_write(f, v, page, n);
+	for (size_t i = 0; i < n; i++)
+		fault_settle(v, page + i,
+			     ret == 0 ? pte_mk_present(page + i, PTE_R) :
+					dirty_entry(page + i));
+	if (ret < 0 && *err == 0)
+		*err = ret;
+	return page + n;
+}
+
+struct sync {
+	struct filler *f;
+	long err;
+};
+
+static void sync_pages(struct vma *v, size_t page, size_t end, void *arg)
+{
+	struct sync *s = arg;
+
+	while (page < end) {
+		/* BUSY: being filled, which makes it clean, or written. */
+		while (pte_state(ptep_get(&v->pt[page])) == PTE_BUSY)
+			fault_wait(v, page);
+		page = clean_run(s->f, v, page, end, &s->err);
+	}
+}
+
+long dirty_sync(char *addr, size_t len)
+{
+	uintptr_t pos = (uintptr_t)addr, end = pos + len;
+	struct sync sync = { .err = 0 };
+	const struct vseg *s;
+	uint64_t mask;
+
+	if (!vma_near(addr, len))
+		return 0;
+	mask = sys_block_signals();
+	sync.f = filler_get();
+	vma_enter(sync.f);
+	while ((s = vma_next(sync.f->map, pos)) != NULL && s->start < end) {
+		uintptr_t a = s->start > pos ? s->start : pos;
+		uintptr_t b = s->end < end ? s->end : end;
+
+		if (s->v->prot & PROT_WRITE)
+			vma_each_used(s->v, vma_page(s->v, (char *)a),
+				      vma_page(s->v, (char *)b), sync_pages,
+				      &sync);
+		pos = b;
+	}
+	vma_exit(sync.f);
+	filler_put(sync.f);
+	sys_restore_signals(mask);
+	return sync.err;
+}
+
+long dirty_flush(char *addr, size_t len)
+{
+	uintptr_t pos = (uintptr_t)addr, end = pos + len;
+	long ret = dirty_sync(addr, len), err;
+	const struct vseg *s;
+	struct filler *f;
+	uint64_t mask;
+
+	if (!vma_near(addr, len))
+		return ret;
+	mask = sys_block_signals();
+	f = filler_get();
+	vma_enter(f);
+	while ((s = vma_next(f->map, pos)) != NULL && s->start < end) {
+		err = s->v->prot & PROT_WRITE ? store_flush(&s->v->store) : 0;
+		if (err < 0 && ret == 0)
+			ret = err;
+		pos = s->end;
+	}
+	vma_exit(f);
+	filler_put(f);
+	sys_restore_signals(mask);
+	return ret;
+}
