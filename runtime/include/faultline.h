@@ -286,6 +286,32 @@ FL_API int fl_sigaction(int sig, const struct sigaction *act,
 			struct sigaction *old);
 
 /*
+ * What a preload asks. All may be called from signal handlers and leave errno
+ * alone.
+ *
+ * fl_sigbus_taken - 1 once the pager's SIGBUS handler is installed: SIGBUS must
+ * then be kept out of signal masks (SIGSTKFLT takes its place, see
+ * fl_sigaction(3)).
+ *
+ * fl_touch - make present what of [@addr, @addr + @length) lies in demand
+ * regions of which a system call finds only what is present. @write: it is
+ * going to write there.
+ * Returns 0 if there is nothing of the kind, which is quick to say; else 1,
+ * whether or not every page could be had: the system call will tell.
+ *
+ * fl_fd_next - the lowest descriptor >= @fd that is the pager's, or -1.
+ *
+ * fl_fd_evade - the program is about to put a file of its own on @fd; if that
+ * is the pager's, it is moved to another number.
+ * Returns 0 when @fd is free for the program, or -errno: -EMFILE; -EBUSY in a
+ * child of vfork or a thread that does not share its descriptors.
+ */
+FL_API int fl_sigbus_taken(void);
+FL_API int fl_touch(const void *addr, size_t length, int write);
+FL_API int fl_fd_next(int fd);
+FL_API int fl_fd_evade(int fd);
+
+/*
  * fl_find - is there a page of @pager's at @addr?
  * Returns 1 for a page of a resident region, 2 for a page that has been replaced
  * by a kernel mapping, 3 for a page of a demand region, 0 for anything else.
