@@ -5,14 +5,17 @@
  *
  * States of `state`: DEF_UNOPENED -> DEF_OPENING by the thread whose
  * compare-and-swap wins, then DEF_OPEN or DEF_ABSENT for good. Others wait on
- * the word; a signal handler of the opening thread and the child of a fork
- * that happened meanwhile get none instead of waiting for ever.
+ * the word; the opening thread itself, called back by what it calls, and the
+ * child of a fork that happened meanwhile get none instead of waiting for ever.
+ * The opener has its signals blocked: a handler that jumped out would leave
+ * everybody waiting.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/order.h"
 #include "base/sys.h"
@@ -124,6 +127,7 @@ FL_COLD static struct fl_pager *first_use(void)
 	uint32_t old = DEF_UNOPENED;
 	bool ok;
 
+	signals_off();
 	if (cas_rlx(&state, &old, (uint32_t)DEF_OPENING)) {
 		/* The thread first: whoever finds our process number must not
 		 * wait for itself. */
@@ -133,9 +137,10 @@ FL_COLD static struct fl_pager *first_use(void)
 		/* [MO:default-pager] the pager, for fl_pager_default. */
 		st_rel(&state, ok ? (uint32_t)DEF_OPEN : (uint32_t)DEF_ABSENT);
 		sys_futex_wake(&state, INT32_MAX);
-	} else if (old == DEF_OPENING) {
-		wait_open();
 	}
+	signals_on();
+	if (old == DEF_OPENING)
+		wait_open();
 	/* [MO:default-pager] pairs with the store above. */
 	return ld_acq(&state) == DEF_OPEN ? &pager : NULL;
 }

@@ -295,14 +295,10 @@ static bool take_over(struct fl_pager *p)
 
 void pager_adopt(struct fl_pager *p)
 {
-	uint64_t old = sys_block_signals();
-
-	/* A handler's own first call would come here, too, and wait. */
 	lock_take(&p->adopt_lock);
 	if (p->adopt)
 		take_over(p);
 	lock_drop(&p->adopt_lock);
-	sys_restore_signals(old);
 }
 
 static int is_live(void *arg, size_t idx, size_t n, enum pte_state state)
@@ -353,10 +349,8 @@ static void atfork_child(void)
 {
 	int err = saved_errno;
 	bool copied = true;
-	uint64_t mask;
 
 	rcu_fork_child();
-	mask = sys_block_signals(); /* a handler may map */
 	fork_child_begin(&ledger);
 	lock_reset(&pagers_lock);
 	vma_fork_child();
@@ -368,7 +362,6 @@ static void atfork_child(void)
 		if (pagers[i])
 			copied &= fork_child_pager(pagers[i]);
 	fork_child_end(&ledger, copied);
-	sys_restore_signals(mask);
 	errno = err;
 }
 

@@ -12,6 +12,25 @@
 #include "base/sys.h"
 #include "base/ban.h"
 
+/* Signals of this thread: how often they were switched off, and its mask before
+ * the first time. A handler finds 0, and leaves 0 also where it jumps. */
+static FL_TLS uint32_t off_depth;
+static FL_TLS uint64_t off_mask;
+
+void signals_off(void)
+{
+	if (off_depth == 0)
+		off_mask = sys_block_signals();
+	off_depth++;
+}
+
+void signals_on(void)
+{
+	fl_assert(off_depth > 0);
+	if (--off_depth == 0)
+		sys_restore_signals(off_mask);
+}
+
 #if FL_DEBUG >= 2
 /* Ranks this thread holds, as a bit mask. */
 static FL_TLS uint32_t held_mask;
@@ -45,9 +64,14 @@ bool lock_try(struct fl_lock *l)
 {
 	uint32_t old = 0;
 
-	/* [MO:lock] acquire; pairs with the release in lock_drop. */
-	if (!cas_acq(&l->word, &old, 1u))
+	if (ld_rlx(&l->word) != 0)
 		return false;
+	signals_off();
+	/* [MO:lock] acquire; pairs with the release in lock_drop. */
+	if (!cas_acq(&l->word, &old, 1u)) {
+		signals_on();
+		return false;
+	}
 	rank_enter(l);
 	return true;
 }
@@ -56,6 +80,7 @@ void lock_take(struct fl_lock *l)
 {
 	uint32_t old = 0;
 
+	signals_off();
 	rank_enter(l);
 	/* [MO:lock] acquire; pairs with the release in lock_drop. */
 	if (likely(cas_acq(&l->word, &old, 1u)))
@@ -71,14 +96,12 @@ void lock_drop(struct fl_lock *l)
 	/* [MO:lock] release; pairs with the acquires in lock_take, lock_try. */
 	if (xchg_rel(&l->word, 0u) == 2)
 		sys_futex_wake(&l->word, 1);
+	signals_on();
 }
 
 void lock_reset(struct fl_lock *l)
 {
 	st_rlx(&l->word, 0u);
-#if FL_DEBUG >= 2
-	held_mask &= ~(1u << l->rank);
-#endif
 }
 
 bool lock_held(const struct fl_lock *l)

@@ -7,6 +7,10 @@
  * and aborts with both names. No lock is held across I/O or across a wait for
  * another thread other than for a lock of higher rank.
  *
+ * Signals: a thread that holds a lock has them blocked (signals_off). A handler
+ * may map and unmap itself, and would wait for a lock its own thread holds; or
+ * leave by siglongjmp, and the lock would never be dropped.
+ *
  * Progress: blocking. Used on slow paths only (demotion, trimming, fork,
  * carving); the mapping and unmapping paths take none.
  */
@@ -29,7 +33,6 @@ enum lock_rank {
 	LOCK_PTE,    /* the entries of one extent, on codecs without cmpxchg */
 	LOCK_CARVE,  /* one chunk of a pool is opened at a time */
 	LOCK_SLAB,   /* refill of a slab from the kernel */
-	LOCK_SIGNAL, /* the program's action for SIGBUS */
 	LOCK_FDS,    /* the descriptors the pager keeps open */
 	LOCK_LOG,    /* leaf: the once-per-message table */
 	LOCK_NR_RANKS,
@@ -57,10 +60,17 @@ void lock_take(struct fl_lock *l);
 bool lock_try(struct fl_lock *l);
 void lock_drop(struct fl_lock *l);
 
-/* In the child of a fork: nobody else can hold the lock any more. */
+/* In the child of a fork: a lock that another thread of the parent may have
+ * held. One that the forking thread holds is dropped by lock_drop. */
 void lock_reset(struct fl_lock *l);
 
-/* The forking thread takes its locks over into the child (FL_DEBUG >= 2). */
+/*
+ * No handler of the program runs in this thread between the two, as with a lock
+ * held: for steps without a lock that must be done to the end. They nest.
+ */
+void signals_off(void);
+void signals_on(void);
+
 bool lock_held(const struct fl_lock *l);
 
 #endif

@@ -10,6 +10,8 @@
  * read section. Read sections nest, are wait-free after the first of a thread,
  * and may be entered from a signal handler. rcu_sync() blocks: it is called
  * with no lock held and outside of read sections, only on slow paths.
+ * A handler that leaves a read section by a jump leaves it open for as long as
+ * its thread lives: rcu_inside() tells, of this thread.
  * call_rcu() is not used: it would start a thread in somebody else's process.
  *
  * Targets Debian does not package liburcu for are built with
@@ -52,6 +54,12 @@ static inline void rcu_sync(void)
 	tsan_acquire(&rcu_tsan_tag);
 }
 
+/* Is this thread in a read section, or was it torn out of one? */
+static inline bool rcu_inside(void)
+{
+	return urcu_bp_read_ongoing() != 0;
+}
+
 /* Around fork(): the child keeps only the forking thread's registration. */
 static inline void rcu_fork_prepare(void)
 {
@@ -86,6 +94,11 @@ static inline void rcu_exit(void)
 }
 
 void rcu_sync(void);
+
+static inline bool rcu_inside(void)
+{
+	return false; /* not known */
+}
 
 static inline void rcu_fork_prepare(void)
 {

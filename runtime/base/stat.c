@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/stat.h"
 #include "base/ban.h"
@@ -335,15 +336,14 @@ static void move_counts(struct stat_shard *from, struct stat_shard *to,
 			add_rlx(&to[i].v[id], xchg_rlx(&from[i].v[id], 0u));
 }
 
-int stat_publish(struct stats *s)
+static int publish(struct stats *s)
 {
 	uint32_t none = PUB_NONE;
 	char path[sizeof(s->path)], name[16];
 	void *p;
 	int dir;
 
-	if (ld_rlx(&s->state) != PUB_NONE ||
-	    !cas_rlx(&s->state, &none, (uint32_t)PUB_TRIED))
+	if (!cas_rlx(&s->state, &none, (uint32_t)PUB_TRIED))
 		return -EALREADY;
 	dir = stat_dir(s->runtime_dir[0] ? s->runtime_dir : NULL, true, path,
 		       sizeof(path) - sizeof(name));
@@ -361,6 +361,19 @@ int stat_publish(struct stats *s)
 	st_rel(&s->now, pub_shards(s));
 	move_counts(s->own, pub_shards(s), s->mask);
 	return 0;
+}
+
+int stat_publish(struct stats *s)
+{
+	int ret;
+
+	if (ld_rlx(&s->state) != PUB_NONE)
+		return -EALREADY;
+	/* A handler that jumped out would leave a descriptor open. */
+	signals_off();
+	ret = publish(s);
+	signals_on();
+	return ret;
 }
 
 void stat_unpublish(struct stats *s)

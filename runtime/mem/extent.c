@@ -21,6 +21,10 @@
  * is lock-free; opening a chunk (once in 8 MiB) takes LOCK_CARVE for two
  * mprotect calls. Trimming never makes anybody wait.
  *
+ * SIGNALS. Where several extents are in one thread's hands, or fresh space is,
+ * its signals are blocked: a handler that leaves by a jump costs the program the
+ * one extent it interrupted the use of.
+ *
  * RECLAIM. Descriptors are type-stable: they live as long as the pool.
  */
 #include "mem/extent.h"
@@ -356,8 +360,9 @@ static int frames_take(struct ext_pool *p, uint32_t page, unsigned int cls,
 	return arena_populate(&p->arena, off, bytes, true);
 }
 
-/* Cuts a batch: the first extent is the caller's, the others are pushed. */
-static struct extent *carve(struct ext_pool *p, unsigned int cls)
+/* Cuts a batch: the first extent is the caller's, the others are pushed. With
+ * signals off. */
+static struct extent *cut_batch(struct ext_pool *p, unsigned int cls)
 {
 	uint32_t pages = ext_class_pages(cls), first, got, n;
 	size_t size = class_bytes(cls);
@@ -393,6 +398,16 @@ static struct extent *carve(struct ext_pool *p, unsigned int cls)
 	return &p->ext[first];
 }
 
+static struct extent *carve(struct ext_pool *p, unsigned int cls)
+{
+	struct extent *e;
+
+	signals_off();
+	e = cut_batch(p, cls);
+	signals_on();
+	return e;
+}
+
 void pool_cut(struct ext_pool *p, uint32_t page)
 {
 	unsigned int cls = (unsigned int)pool_chunk_class(p, page);
@@ -400,17 +415,20 @@ void pool_cut(struct ext_pool *p, uint32_t page)
 	uint64_t run = ld_acq(&p->fresh[cls]);
 	uint32_t next, end;
 
+	signals_off();
 	do {
 		next = (uint32_t)(run >> 32);
 		end = (uint32_t)run;
 		if (page < next || page >= end)
-			return;
+			goto out;
 		/* [MO:fresh] pairs with fresh_chunk. */
 	} while (!cas_acq(&p->fresh[cls], &run, (uint64_t)end << 32 | end));
 	for (; next < end; next += ext_class_pages(cls)) {
 		ext_make(p, next, cls, EXT_COLD);
 		istack_push(&p->cold[cls], next, links(p));
 	}
+out:
+	signals_on();
 }
 
 /* ---------------------------------------------------------------------------
@@ -601,6 +619,7 @@ void pool_release_quarantine(struct ext_pool *p)
 {
 	uint32_t i, next;
 
+	signals_off();
 	fork_poll(p->forks);
 	i = istack_take_all(&p->quarantine);
 	for (; i; i = next) {
@@ -612,6 +631,7 @@ void pool_release_quarantine(struct ext_pool *p)
 		else
 			push_free(p, e);
 	}
+	signals_on();
 }
 
 /* ---------------------------------------------------------------------------

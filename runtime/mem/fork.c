@@ -112,7 +112,7 @@ void fork_child_end(struct fork_ledger *f, bool copied)
 	f->doubt = 0;
 	f->lost = 0;
 	st_rlx(&f->barrier, 0u);
-	lock_reset(&f->lock);
+	lock_drop(&f->lock);
 }
 
 /* Is there still a process @pid that may be copying? Zombies are not. */

@@ -57,7 +57,9 @@ int fork_ledger_init(struct fork_ledger *f);
 void fork_ledger_destroy(struct fork_ledger *f);
 
 /* The three handlers of pthread_atfork. prepare takes the lock, the other two
- * drop it. @failed: there may be no child. */
+ * drop it, in the child, too; so from the first to the last the thread has its
+ * signals blocked: no handler maps in between, or leaves by a jump. @failed:
+ * there may be no child. */
 void fork_prepare(struct fork_ledger *f);
 void fork_parent(struct fork_ledger *f, bool failed);
 /* The child's first act, and its last. @copied: it has frames of its own;

@@ -441,7 +441,7 @@ static size_t free_dead(struct pgtable *pt)
 	return n;
 }
 
-size_t pt_reap(struct pgtable *pt)
+static size_t reap(struct pgtable *pt)
 {
 	bool marked = false;
 	size_t n;
@@ -456,6 +456,18 @@ size_t pt_reap(struct pgtable *pt)
 	n = free_dead(pt);
 	/* [MO:pt-reaper] hands the dead list to the next reaper. */
 	st_rel(&pt->reaping, 0u);
+	return n;
+}
+
+size_t pt_reap(struct pgtable *pt)
+{
+	size_t n;
+
+	if (rcu_inside()) /* it would wait for itself */
+		return 0;
+	signals_off();
+	n = reap(pt);
+	signals_on();
 	return n;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * prog_jumps - siglongjmp out of a signal handler that interrupted a mapping
- * call, as programs with alarm(2) time-outs do. What the interrupted call had
+ * call, or a fork, as programs with alarm(2) time-outs do. What the interrupted call had
  * mapped is lost to the program; everything after it works.
  */
 #include <sys/time.h>
@@ -78,11 +78,16 @@ static void jumps(void)
 			continue;
 		}
 		may_jump = 1;
-		for (int k = 0; k < 500 && may_jump; k++)
+		for (int k = 0; k < 500 && may_jump; k++) {
 			(void)round_trip((unsigned int)k);
+			if (k % 32 == 0 && fork() == 0)
+				_exit(0);
+		}
 		may_jump = 0;
 	}
 	timer(0);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
 	for (unsigned int k = 0; k < 2000; k++)
 		bad += round_trip(k) != 0;
 	say("jumps out of handlers: some %d, afterwards %lu wrong", jumped > 0,
