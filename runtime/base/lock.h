@@ -33,6 +33,7 @@ enum lock_rank {
 	LOCK_PTE,    /* the entries of one extent, on codecs without cmpxchg */
 	LOCK_CARVE,  /* one chunk of a pool is opened at a time */
 	LOCK_SLAB,   /* refill of a slab from the kernel */
+	LOCK_SIGNAL, /* the program's action for SIGBUS */
 	LOCK_FDS,    /* the descriptors the pager keeps open */
 	LOCK_LOG,    /* leaf: the once-per-message table */
 	LOCK_NR_RANKS,

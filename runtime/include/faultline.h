@@ -184,7 +184,8 @@ FL_API void *fl_pager_mremap(struct fl_pager *pager, void *addr,
  * of the pager serve faults, and system calls work, too.
  *
  * FORK. A child sees its regions of files as kernel mappings of the same files,
- * those of other stores are served in the child as in the parent.
+ * those of other stores are served in the child as in the parent. Writable
+ * regions do not exist in the child.
  */
 
 /*
@@ -222,12 +223,18 @@ struct fl_store_ops {
  * @fd: a regular file, open for reading; the pager keeps a duplicate.
  * @off: first byte, a multiple of 4096.
  * @len: bytes, > 0; the file has at least that many from @off, up to a page.
- * @prot: PROT_READ.
+ * @prot: PROT_READ, or PROT_READ | PROT_WRITE with @fd open for both.
  * @flags: FL_REGION_*.
  *
  * Unlike a resident region it is no snapshot: a page shows the file as it is
  * when the page is read. An access past the end of a file that has become
  * shorter raises SIGBUS, or finds zeros with eof=zero.
+ *
+ * What is written to a writable region goes to the file when its page is
+ * dropped for others, by fl_pager_msync(), and at the latest when it is
+ * unmapped; not when the process ends without that. A failed write is returned
+ * by fl_pager_msync() and fl_pager_munmap(); the pages then stay as they are,
+ * and nothing is unmapped. A child of fork does not have the region.
  *
  * Returns the address or (void *)-errno: -EINVAL for the arguments; -EBADF,
  * -EACCES, -ENODEV as mmap(2); -ENOTSUP where the system has no userfaultfd
@@ -277,6 +284,32 @@ FL_API int fl_region_error(struct fl_pager *pager, const void *addr);
 struct sigaction;
 FL_API int fl_sigaction(int sig, const struct sigaction *act,
 			struct sigaction *old);
+
+/*
+ * What a preload asks. All may be called from signal handlers and leave errno
+ * alone.
+ *
+ * fl_sigbus_taken - 1 once the pager's SIGBUS handler is installed: SIGBUS must
+ * then be kept out of signal masks (SIGSTKFLT takes its place, see
+ * fl_sigaction(3)).
+ *
+ * fl_touch - make present what of [@addr, @addr + @length) lies in demand
+ * regions of which a system call finds only what is present. @write: it is
+ * going to write there.
+ * Returns 0 if there is nothing of the kind, which is quick to say; else 1,
+ * whether or not every page could be had: the system call will tell.
+ *
+ * fl_fd_next - the lowest descriptor >= @fd that is the pager's, or -1.
+ *
+ * fl_fd_evade - the program is about to put a file of its own on @fd; if that
+ * is the pager's, it is moved to another number.
+ * Returns 0 when @fd is free for the program, or -errno: -EMFILE; -EBUSY in a
+ * child of vfork or a thread that does not share its descriptors.
+ */
+FL_API int fl_sigbus_taken(void);
+FL_API int fl_touch(const void *addr, size_t length, int write);
+FL_API int fl_fd_next(int fd);
+FL_API int fl_fd_evade(int fd);
 
 /*
  * fl_find - is there a page of @pager's at @addr?
