@@ -13,7 +13,7 @@
 #define FORKS 150
 #define RW (PROT_READ | PROT_WRITE)
 
-static volatile int stop;
+static volatile int stop, running;
 static unsigned long wrong;
 static int fd;
 
@@ -40,9 +40,25 @@ static void round_trip(unsigned int i)
 
 static void *worker(void *arg)
 {
+	__atomic_add_fetch(&running, 1, __ATOMIC_RELEASE);
 	for (unsigned int i = (unsigned int)(uintptr_t)arg; !stop; i++)
 		round_trip(i);
 	return NULL;
+}
+
+/*
+ * AddressSanitizer's allocator takes locks of its own while a thread starts, and
+ * does not hand them over at fork: a child forked just then waits for them in its
+ * first pthread_create. Where it is in the process, and only there, the forks
+ * begin when the threads run, which after that do not allocate.
+ */
+extern void __asan_init(void) __attribute__((weak));
+
+static void wait_running(void)
+{
+	while (__asan_init &&
+	       __atomic_load_n(&running, __ATOMIC_ACQUIRE) < WORKERS)
+		sched_yield();
 }
 
 static void *own_thread(void *arg)
@@ -88,6 +104,7 @@ int main(void)
 	for (uintptr_t i = 0; i < WORKERS; i++)
 		if (pthread_create(&t[i], NULL, worker, (void *)(i << 20)))
 			give_up("pthread_create");
+	wait_running();
 	for (unsigned int i = 0; i < FORKS; i++) {
 		size_t len = 1 + (i * 4001u) % 60000;
 		unsigned char *f, *a;
