@@ -46,7 +46,7 @@ static int ring_open(struct io_uring *ring)
 /* The thread that will use it makes it. */
 static int uring_enter(struct page_thread *t)
 {
-	struct iovec v = { t->buf, PAGE_BUF };
+	struct iovec v = { t->buf, t->room };
 	struct uring *u = calloc(1, sizeof(*u));
 	int err;
 

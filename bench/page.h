@@ -113,11 +113,13 @@ struct page_thread {
 	unsigned int index;
 	uint64_t rng, ops, wrong;
 	uint64_t first, end; /* WORK_SEQ: pages of this thread */
-	unsigned char *buf;  /* page-aligned, PAGE_BUF bytes */
+	unsigned char *buf;  /* page-aligned, .room bytes */
+	size_t room;
 	void *own;
 } __attribute__((aligned(256)));
 
-#define PAGE_BUF (1u << 20)
+#define PAGE_BUF (1u << 20) /* WORK_SEQ, WORK_LATENCY */
+#define PAGE_ROOM (PAGE_MAX_THREADS * B_PAGE)
 
 static inline bool page_stopped(const struct page_thread *t)
 {
