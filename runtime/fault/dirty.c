@@ -24,10 +24,11 @@ static int protect(struct vma *v, size_t page, size_t n, bool on)
 }
 
 /* In a copying section: are the pages the region's still? */
-static bool ours(struct filler *f, const struct vma *v, size_t page, size_t n)
+static bool ours(const struct vmap *m, const struct vma *v, size_t page,
+		 size_t n)
 {
 	uintptr_t a = (uintptr_t)vma_addr(v, page);
-	const struct vseg *s = vma_find(f->map, a);
+	const struct vseg *s = vma_find(m, a);
 
 	return s && s->v == v && s->end - a >= n << FL_PAGE_SHIFT;
 }
@@ -38,8 +39,7 @@ long dirty_write(struct filler *f, struct vma *v, size_t page, size_t n)
 	uint64_t off = v->off + ((uint64_t)page << FL_PAGE_SHIFT);
 	long ret = -ECANCELED;
 
-	filler_copying(f);
-	if (ours(f, v, page, n)) {
+	if (ours(filler_copying(f), v, page, n)) {
 		ret = protect(v, page, n, true);
 		if (ret == 0)
 			memcpy(f->buf, vma_addr(v, page), len);
@@ -64,16 +64,36 @@ static pte_t dirty_entry(size_t page)
 	return pte_mkdirty(pte_mk_present(page, PTE_R | PTE_W));
 }
 
+/* In a copying section: an entry claimed from a present page, whose region may
+ * have been taken away meanwhile. */
+static void restore(const struct vmap *m, struct vma *v, size_t page, pte_t to)
+{
+	if (likely(ours(m, v, page, 1))) {
+		fault_settle(v, page, to);
+		return;
+	}
+	fault_settle(v, page, (pte_t){ 0 });
+	frames_uncharge(v->frames, 1);
+}
+
+void dirty_restore(struct filler *f, struct vma *v, size_t page, size_t n,
+		   bool dirty)
+{
+	const struct vmap *m = filler_copying(f);
+
+	for (size_t i = page; i < page + n; i++)
+		restore(m, v, i,
+			dirty ? dirty_entry(i) : pte_mk_present(i, PTE_R));
+	filler_copied(f);
+}
+
 void dirty_allow(struct filler *f, struct vma *v, size_t page)
 {
-	pte_t to = { 0 };
+	const struct vmap *m = filler_copying(f);
+	bool ok = ours(m, v, page, 1) && protect(v, page, 1, false) == 0;
 
-	filler_copying(f);
-	if (ours(f, v, page, 1) && protect(v, page, 1, false) == 0)
-		to = dirty_entry(page);
-	else if (ours(f, v, page, 1))
-		to = pte_mk_present(page, PTE_R);
-	fault_settle(v, page, to);
+	restore(m, v, page,
+		ok ? dirty_entry(page) : pte_mk_present(page, PTE_R));
 	filler_copied(f);
 }
 
@@ -100,11 +120,8 @@ static size_t clean_run(struct filler *f, struct vma *v, size_t page,
 	if (n == 0)
 		return page + 1;
 	ret = dirty_write(f, v, page, n);
-	for (size_t i = 0; i < n; i++)
-		fault_settle(v, page + i,
-			     ret == 0 ? pte_mk_present(page + i, PTE_R) :
-					dirty_entry(page + i));
-	if (ret < 0 && *err == 0)
+	dirty_restore(f, v, page, n, ret < 0);
+	if (ret < 0 && ret != -ECANCELED && *err == 0)
 		*err = ret;
 	return page + n;
 }

@@ -25,6 +25,11 @@
  */
 long dirty_write(struct filler *f, struct vma *v, size_t page, size_t n);
 
+/* The entries, claimed, of present pages that stay: clean, or still dirty; or
+ * gone, if the region was taken away. Outside of a copying section. */
+void dirty_restore(struct filler *f, struct vma *v, size_t page, size_t n,
+		   bool dirty);
+
 /* The entry, claimed, of a present page that a thread wants to write to: lifts
  * the protection and settles it as dirty. */
 void dirty_allow(struct filler *f, struct vma *v, size_t page);

@@ -182,6 +182,10 @@ static void unclaim(struct job *j, uint32_t from)
 {
 	while (j->n > from)
 		fault_settle(j->v, j->page + --j->n, (pte_t){ 0 });
+	if (j->n == 0 && j->paid) {
+		j->paid = false;
+		frames_uncharge(j->v->frames, 1);
+	}
 }
 
 static int copy(struct vma *v, size_t page, const char *buf, size_t n)
@@ -198,17 +202,17 @@ static int copy(struct vma *v, size_t page, const char *buf, size_t n)
 	return ret;
 }
 
-/* Within a copying section: how many pages of the job are still the region's?
- * @same: the map has not changed. */
-static uint32_t still_there(const struct job *j, bool same)
+/* Within a copying section, which goes by @m: how many pages of the job are
+ * still the region's? */
+static uint32_t still_there(const struct job *j, const struct vmap *m)
 {
 	uintptr_t addr = (uintptr_t)vma_addr(j->v, j->page);
 	const struct vseg *s;
 	size_t n;
 
-	if (likely(same))
+	if (likely(m == j->f->map))
 		return j->n;
-	s = vma_find(j->f->map, addr);
+	s = vma_find(m, addr);
 	if (!s || s->v != j->v || s->hold)
 		return 0;
 	n = (s->end - addr) >> FL_PAGE_SHIFT;
@@ -259,6 +263,7 @@ static int fill(struct job *j, uint32_t n)
 			publish(j, there);
 			j->page += there;
 			j->n = n - there;
+			j->paid = false;
 		}
 	}
 	filler_copied(f);
@@ -284,6 +289,8 @@ static enum fault_verdict poison(struct job *j, int err)
 	else
 		fault_settle(j->v, j->page, (pte_t){ 0 });
 	filler_copied(j->f);
+	j->n = 0;
+	unclaim(j, 0); /* what it cost */
 	vma_wake(j->v, j->page, 1);
 	stat_count(j->v->frames->stats, STAT_demand_failed, 1);
 	return j->service || !there ? FAULT_DONE : FAULT_BUS;

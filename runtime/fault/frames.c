@@ -288,24 +288,25 @@ static void claim(struct victims *z, struct vma *v, size_t page)
 static uint32_t evict_dirty(struct filler *f, struct frames *fr, struct vma *v,
 			    size_t page, uint32_t n, pte_t ghost)
 {
-	long err = dirty_write(f, v, page, n);
 	struct iovec piece = { vma_addr(v, page), (size_t)n << FL_PAGE_SHIFT };
+	long err = dirty_write(f, v, page, n);
 	const struct vseg *s;
 
-	filler_copying(f);
-	s = vma_find(f->map, (uintptr_t)piece.iov_base);
-	if (err == 0 && s && s->v == v &&
-	    s->end >= (uintptr_t)piece.iov_base + piece.iov_len)
-		fault_zap(&piece, 1);
-	for (uint32_t i = 0; i < n; i++)
-		fault_settle(v, page + i,
-			     err == 0 || err == -ECANCELED ?
-				     ghost :
-				     pte_mkdirty(pte_mk_present(
-					     page + i, PTE_R | PTE_W)));
-	filler_copied(f);
-	if (err == 0 || err == -ECANCELED)
-		return n;
+	if (err == 0) {
+		s = vma_find(filler_copying(f), (uintptr_t)piece.iov_base);
+		if (s && s->v == v &&
+		    s->end >= (uintptr_t)piece.iov_base + piece.iov_len)
+			fault_zap(&piece, 1);
+		else /* its pages go with it, or are filled again */
+			n = 0;
+		for (uint32_t i = 0; i < n; i++)
+			fault_settle(v, page + i, ghost);
+		filler_copied(f);
+		if (n)
+			return n;
+		n = (uint32_t)(piece.iov_len >> FL_PAGE_SHIFT);
+	}
+	dirty_restore(f, v, page, n, true);
 	for (uint32_t i = 0; i < n; i++)
 		note(f, fr, QUEUE_MAIN,
 		     (uint64_t)v->id << ENTRY_PAGE_BITS | (page + i));

@@ -148,17 +148,17 @@ static inline void vma_exit(struct filler *f)
 	st_rel(&f->epoch, (uint64_t)0);
 }
 
-/* Sections that change the kernel's page table, inside of read sections. Says
- * whether the map is still the one the filler knows; it is looked at anew. */
-static inline bool filler_copying(struct filler *f)
+/*
+ * Sections that change the kernel's page table, inside of read sections. Returns
+ * the newest map, by which the section goes: f->map, by which the caller has
+ * looked, may be older.
+ */
+static inline const struct vmap *filler_copying(struct filler *f)
 {
-	struct vmap *old = f->map;
-
 	/* [MO:copying] pairs with filler_quiesce. Odd now. */
 	xchg_sc(&f->copying, ld_rlx(&f->copying) + 1);
 	/* [MO:vma-map] as in vma_enter; after the mark, as copying says. */
-	f->map = ld_sc(&vmas.map);
-	return f->map == old;
+	return ld_sc(&vmas.map);
 }
 
 static inline void filler_copied(struct filler *f)
