@@ -155,7 +155,8 @@ long dirty_sync(char *addr, size_t len)
 	mask = sys_block_signals();
 	sync.f = filler_get();
 	vma_enter(sync.f);
-	while ((s = vma_next(sync.f->map, pos)) != NULL && s->start < end) {
+	while (pos < end && (s = vma_next(sync.f->map, pos)) != NULL &&
+	       s->start < end) {
 		uintptr_t a = s->start > pos ? s->start : pos;
 		uintptr_t b = s->end < end ? s->end : end;
 

@@ -337,8 +337,10 @@ static enum fault_verdict failed(struct job *j, long got)
 
 static enum fault_verdict out_of_memory(struct job *j)
 {
+	struct frames *fr = j->v->frames;
+
 	/* The control group's limit, or the machine's. */
-	frames_evict(j->f, j->v->frames, j->v->frames->batch);
+	frames_uncharge(fr, frames_evict(j->f, fr, fr->batch));
 	return FAULT_DONE;
 }
 
@@ -557,6 +559,16 @@ static bool touched(pte_t e, bool write)
 	return pte_present(e) && (!write || pte_dirty(e));
 }
 
+/* 0: look again; 1: it is not the pager's any more; -errno. */
+static long touch_entry(struct job *j)
+{
+	enum fault_verdict ret = serve_entry(j);
+
+	if (j->err)
+		return -j->err;
+	return ret == FAULT_BUS ? -EIO : ret == FAULT_NOT_OURS;
+}
+
 /* One page of a prefetch and what follows it, up to @want pages. Returns the
  * pages passed, or -errno. */
 static long touch_one(struct filler *f, const char *addr, size_t want,
@@ -576,9 +588,10 @@ static long touch_one(struct filler *f, const char *addr, size_t want,
 		while (n < want && j.page + n < j.end &&
 		       touched(ptep_get_rlx(&j.v->pt[j.page + n]), write))
 			n++;
-		if (n == 0 && serve_entry(&j) == FAULT_BUS)
-			j.err = j.err ? j.err : EIO;
-		ret = j.err ? -j.err : (long)n;
+		if (n == 0)
+			ret = touch_entry(&j);
+		else
+			ret = (long)n;
 	}
 	vma_exit(f);
 	return ret;

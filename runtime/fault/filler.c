@@ -28,8 +28,11 @@ static struct istack_links links(void)
 				      sizeof(struct filler) };
 }
 
+static struct filler *make(void);
+
 int filler_init(void)
 {
+	struct filler *f;
 	void *p;
 
 	if (fillers.all)
@@ -40,6 +43,14 @@ int filler_init(void)
 	if (is_err(p))
 		return (int)ptr_err(p);
 	fillers.all = p;
+	/* One there must be, even if memory cannot be had later. */
+	f = make();
+	if (!f) {
+		fillers.all = NULL;
+		sys_munmap(p, FILLERS_MAX * sizeof(struct filler));
+		return -ENOMEM;
+	}
+	filler_put(f);
 	return 0;
 }
 
@@ -63,7 +74,9 @@ static struct filler *make(void)
 			sys_munmap(buf, FILLER_BUF);
 			return NULL;
 		}
-	} while (!cas_rlx(&fillers.made, &n, n + 1));
+		/* [MO:copying] pairs with filler_quiesce: it is looked at, or
+		 * it sees the new map. */
+	} while (!cas_sc(&fillers.made, &n, n + 1));
 	f = &fillers.all[n];
 	f->buf = buf;
 	io_ctx_init(&f->io, IO_AUTO);
@@ -124,7 +137,8 @@ bool filler_uses(const struct frames *fr)
 
 void filler_quiesce(void)
 {
-	uint32_t n = ld_rlx(&fillers.made);
+	/* [MO:copying] pairs with make; after the map was published. */
+	uint32_t n = ld_sc(&fillers.made);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct filler *f = &fillers.all[i];
@@ -149,7 +163,8 @@ void filler_quiesce(void)
 
 uint64_t filler_epoch(void)
 {
-	uint32_t n = ld_rlx(&fillers.made);
+	/* [MO:epoch] pairs with make, as in filler_quiesce. */
+	uint32_t n = ld_sc(&fillers.made);
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t i = 0; i < n; i++) {

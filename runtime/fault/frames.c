@@ -181,8 +181,8 @@ static struct vma *entry_vma(uint64_t entry, size_t *page)
 	return v && *page < v->pages ? v : NULL;
 }
 
-static void note(struct filler *f, struct frames *fr, enum frames_queue q,
-		 uint64_t entry);
+static bool note_only(struct filler *f, struct frames *fr, enum frames_queue q,
+		      uint64_t entry);
 
 /* Entries that mean nothing any more pile up where regions come and go without
  * pressure. The oldest batch: what is still present stays noted. */
@@ -197,7 +197,7 @@ static void sweep(struct filler *f, struct frames *fr, enum frames_queue q)
 	for (uint32_t i = 0; i < b->n; i++) {
 		v = entry_vma(b->page[i], &page);
 		if (v && pte_present(ptep_get_rlx(&v->pt[page])))
-			note(f, fr, q, b->page[i]);
+			note_only(f, fr, q, b->page[i]);
 	}
 	batch_put(fr, b);
 }
@@ -205,7 +205,6 @@ static void sweep(struct filler *f, struct frames *fr, enum frames_queue q)
 static void flush(struct filler *f, struct frames *fr, enum frames_queue q)
 {
 	struct batch *b = f->batch[q];
-	uint64_t noted;
 
 	if (!b)
 		return;
@@ -215,24 +214,38 @@ static void flush(struct filler *f, struct frames *fr, enum frames_queue q)
 		return;
 	}
 	queue_push(fr, &fr->queue[q], b);
-	noted = ld_rlx(&fr->queue[QUEUE_SMALL].pages) +
-		ld_rlx(&fr->queue[QUEUE_MAIN].pages);
-	if (noted > ld_rlx(&fr->charged) * 3 / 2 + 4 * fr->batch)
-		sweep(f, fr, q);
 }
 
-static void note(struct filler *f, struct frames *fr, enum frames_queue q,
-		 uint64_t entry)
+/* Says whether a batch was full and has been queued. */
+static bool note_only(struct filler *f, struct frames *fr, enum frames_queue q,
+		      uint64_t entry)
 {
 	if (!f->batch[q])
 		f->batch[q] = batch_get(fr);
 	/* More batches than pages can fill: cannot be, but for races. The page
 	 * then stays until its region goes. */
 	if (unlikely(!f->batch[q]))
-		return;
+		return false;
 	f->batch[q]->page[f->batch[q]->n++] = entry;
-	if (f->batch[q]->n >= fr->batch)
-		flush(f, fr, q);
+	if (f->batch[q]->n < fr->batch)
+		return false;
+	flush(f, fr, q);
+	return true;
+}
+
+static void note(struct filler *f, struct frames *fr, enum frames_queue q,
+		 uint64_t entry)
+{
+	uint64_t noted;
+
+	if (likely(!note_only(f, fr, q, entry)))
+		return;
+	noted = ld_rlx(&fr->queue[QUEUE_SMALL].pages) +
+		ld_rlx(&fr->queue[QUEUE_MAIN].pages);
+	/* Two for one, so that they become fewer. */
+	for (int k = 0;
+	     k < 2 && noted > ld_rlx(&fr->charged) * 3 / 2 + 4 * fr->batch; k++)
+		sweep(f, fr, q);
 }
 
 /* Did the page come back before half of the main queue was evicted? */
@@ -426,6 +439,20 @@ static void collect(struct frames *fr)
 	}
 }
 
+/* What was overdrawn is paid back from what is evicted. */
+static uint32_t pay_back(struct frames *fr, uint32_t n)
+{
+	uint64_t charged = ld_rlx(&fr->charged);
+	uint64_t debt = charged > fr->limit ? charged - fr->limit : 0;
+
+	if (likely(debt == 0))
+		return n;
+	if (debt > n)
+		debt = n;
+	frames_uncharge(fr, debt);
+	return n - (uint32_t)debt;
+}
+
 uint32_t frames_buy(struct filler *f, struct frames *fr, uint32_t want)
 {
 	uint32_t need, n;
@@ -445,7 +472,7 @@ uint32_t frames_buy(struct filler *f, struct frames *fr, uint32_t want)
 	}
 	for (int tries = 0; tries < 4 && f->credit < want; tries++) {
 		n = frames_evict(f, fr, want - f->credit);
-		f->credit += n;
+		f->credit += pay_back(fr, n);
 		if (n == 0 && tries == 1) {
 			collect(fr);
 			for (int q = 0; q < NR_QUEUES; q++)

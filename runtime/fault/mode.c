@@ -23,6 +23,8 @@
 #define __NR_process_madvise 440
 #endif
 
+#define FL_MADV_DONTNEED_LOCKED 24
+
 _Atomic(bool) delivery_blind;
 
 static struct {
@@ -182,7 +184,11 @@ _Atomic(int) *delivery_uffd(enum delivery d)
 static void zap_singly(struct iovec *piece, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
-		sys_madvise(piece[i].iov_base, piece[i].iov_len, MADV_DONTNEED);
+		/* The program may have locked all it has. */
+		if (sys_madvise(piece[i].iov_base, piece[i].iov_len,
+				MADV_DONTNEED) == -EINVAL)
+			sys_madvise(piece[i].iov_base, piece[i].iov_len,
+				    FL_MADV_DONTNEED_LOCKED);
 }
 
 void fault_zap(struct iovec *piece, unsigned int n)

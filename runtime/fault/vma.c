@@ -80,18 +80,32 @@ bool vma_writable(const char *addr, size_t len)
  * Maps
  */
 
-int vmas_init(void)
+static int init_locked(void)
 {
 	void *p;
+	int ret;
 
 	if (vmas.ids)
 		return 0;
+	ret = filler_init();
+	if (ret < 0)
+		return ret;
 	p = sys_mmap(NULL, VMA_IDS * sizeof(*vmas.ids), PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (is_err(p))
 		return (int)ptr_err(p);
 	vmas.ids = p;
-	return filler_init();
+	return 0;
+}
+
+int vmas_init(void)
+{
+	int ret;
+
+	lock_take(&vmas.lock);
+	ret = init_locked();
+	lock_drop(&vmas.lock);
+	return ret;
 }
 
 static void vmap_free(struct retired *r)
@@ -273,6 +287,8 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 		ret = -EOPNOTSUPP;
 	if (ret < 0)
 		goto out_vma;
+	/* Pages go one by one: a huge page would stay in memory as a whole. */
+	sys_madvise(at, len, MADV_NOHUGEPAGE);
 	sys_madvise(at, len, MADV_DONTFORK);
 	sys_madvise(at, len, MADV_DONTDUMP);
 	v->start = at;
@@ -456,12 +472,13 @@ static void forget(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 	{
 		struct vma *v = s->v;
 
-		v->segs += (s->start < lo) + (s->end > hi);
 		if (--v->segs)
 			continue;
 		/* [MO:vma-map] pairs with vma_by_id: evictors do not find it
-		 * any more; those that have are in a read section. */
+		 * any more; those that have are in a read section, which began
+		 * before the count that comes next. */
 		st_sc(&vmas.ids[v->id], (struct vma *)NULL);
+		st_sc(&vmas.epoch, ld_rlx(&vmas.epoch) + 1);
 		retire(&v->retired);
 	}
 }
@@ -480,8 +497,34 @@ static int edit(uintptr_t lo, uintptr_t hi, enum edit how, struct vmap **old,
 	m = vmap_copy(cur, lo, hi, how, NULL, spare);
 	if (!m)
 		return -ENOMEM;
+	/* What is cut off is a segment more, on hold or not. */
+	for_each_piece(t, cur, lo, hi)
+		t->v->segs += (t->start < lo) + (t->end > hi);
 	*old = vmap_publish(m);
 	return 0;
+}
+
+/*
+ * The lock, with none of the range on hold. Whoever has it on hold is about to
+ * put a mapping there, and would put it over what the program maps once the
+ * range is free.
+ */
+static void lock_range(uintptr_t lo, uintptr_t hi)
+{
+	bool busy = true;
+
+	while (busy) {
+		const struct vmap *m;
+
+		lock_take(&vmas.lock);
+		m = ld_rlx(&vmas.map);
+		busy = false;
+		for_each_piece(s, m, lo, hi) busy |= s->hold;
+		if (busy) {
+			lock_drop(&vmas.lock);
+			sys_sched_yield();
+		}
+	}
 }
 
 static void finish(struct vmap *old, uintptr_t lo, uintptr_t hi)
@@ -501,7 +544,7 @@ int vma_unmap(char *addr, size_t len)
 
 	if (ret < 0)
 		goto out; /* nothing is lost */
-	lock_take(&vmas.lock);
+	lock_range(lo, hi);
 	ret = edit(lo, hi, EDIT_REMOVE, &old, NULL);
 	lock_drop(&vmas.lock);
 	if (old)
@@ -598,7 +641,7 @@ static int hold(uintptr_t lo, uintptr_t hi, struct vmap **held,
 	const struct vmap *cur;
 	int ret = -EOPNOTSUPP;
 
-	lock_take(&vmas.lock);
+	lock_range(lo, hi);
 	cur = ld_rlx(&vmas.map);
 	if (only_files(lo, hi)) {
 		*spare = vmap_alloc((cur ? cur->n : 0) + 64);
@@ -631,16 +674,17 @@ int vma_demote(char *addr, size_t len)
 	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
 	uint64_t mask = sys_block_signals();
 	struct vmap *held = NULL, *spare = NULL;
-	long ret = dirty_sync(addr, len);
-
-	if (ret == 0)
-		ret = hold(lo, hi, &held, &spare);
+	long ret = hold(lo, hi, &held, &spare);
 
 	if (ret == 0 && held) {
-		empty(held, lo, hi);
-		ret = replace(held, lo, hi);
-		if (ret < 0)
-			revive(held, lo, hi);
+		/* On hold nothing that is clean becomes dirty any more. */
+		ret = dirty_sync(addr, len);
+		if (ret == 0) {
+			empty(held, lo, hi);
+			ret = replace(held, lo, hi);
+			if (ret < 0)
+				revive(held, lo, hi);
+		}
 		unhold(lo, hi, held, ret < 0, &spare);
 	}
 	if (spare)
@@ -698,6 +742,7 @@ void vma_fork_child(void)
 	struct vmap *m = ld_rlx(&vmas.map);
 	uint64_t mask = fork_mask;
 
+	fd_fork_child(); /* files are closed below */
 	filler_fork_child();
 	ahead_fork_child();
 	for (size_t i = 0; m && i < m->n; i++) {

@@ -82,7 +82,8 @@ struct vma {
 	size_t bytes;        /* of this struct and the table behind it */
 	/* enum vma_advice. Relaxed: a hint. */
 	_Atomic(uint32_t) advice;
-	/* Segments in the newest map; the map's lock. */
+	/* Segments in the newest map, and those that are being taken out of
+	 * it; the map's lock. */
 	size_t segs;
 	struct fl_lock pte_lock; /* LOCK_PTE, codecs without cmpxchg */
 	/* The table. */
