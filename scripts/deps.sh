@@ -23,13 +23,14 @@ programs()
 # where Debian's essential packages do not bring it.
 packages()
 {
-	echo gcc libc6-dev cmake ninja-build pkg-config liburcu-dev liburing-dev
-	echo git procps
+	echo gcc libc6-dev cmake ninja-build pkg-config liburcu-dev
+	echo liburing-dev libzstd-dev git procps
 	case $1 in
 	test)
 		echo libcriterion-dev clang libclang-rt-14-dev
 		echo clang-format-14 shellcheck mandoc
-		echo libjemalloc2 libtcmalloc-minimal4 spin squashfs-tools mount
+		echo libjemalloc2 libtcmalloc-minimal4 spin
+		echo squashfs-tools mount zstd
 		echo qemu-user-static
 		echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 		echo gcc-s390x-linux-gnu libc6-dev-s390x-cross

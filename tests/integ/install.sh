@@ -30,6 +30,13 @@ for f in bin/faultline "$libdir/libfaultline.so" "$libdir/libfaultline.so.0" \
 	share/man/man3/faultline.3 share/man/man7/faultline.7; do
 	[ -e "$top/$f" ] || fail "$f is not installed"
 done
+if [ -e "$build/stores/zstd/libfaultline-zstd.so" ]; then
+	for f in bin/faultline-zstd-pack include/faultline-zstd.h \
+		"$libdir/libfaultline-zstd.so.0" \
+		"$libdir/pkgconfig/faultline-zstd.pc"; do
+		[ -e "$top/$f" ] || fail "$f is not installed"
+	done
+fi
 for f in "$top"/share/man/man*/*; do
 	so=$(sed -n 's/^\.so //p' "$f")
 	[ -z "$so" ] || [ -e "$top/share/man/$so" ] || fail "$f: no $so"
