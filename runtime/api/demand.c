@@ -41,20 +41,21 @@ static enum io_engine engine_of(const struct conf *c)
 	return (enum io_engine)engine[c->engine];
 }
 
-/* The share of a program that does not know of it leaves room for what the
- * arenas may keep. */
-static uint64_t frames_limit(const struct fl_pager *p)
+/* Demand regions evict for themselves, so they may use all of the budget; those
+ * of a program that does not know of it leave room for what the arenas keep. */
+static uint64_t frames_bytes(const struct fl_pager *p)
 {
 	uint64_t bytes = p->budget.high;
 
-	if (p->demand.preload)
-		bytes -= p->budget.low < bytes ? p->budget.low : bytes;
-	return bytes >> FL_PAGE_SHIFT;
+	if (!p->demand.preload)
+		return p->conf.mem;
+	return bytes - (p->budget.low < bytes ? p->budget.low : bytes);
 }
 
 static int make_ready(struct fl_pager *p)
 {
 	struct demand *d = &p->demand;
+	uint64_t bytes;
 	int ret;
 
 	io_fd_reserve = fd_reserve;
@@ -65,7 +66,9 @@ static int make_ready(struct fl_pager *p)
 	d->delivery = delivery_open((enum conf_fault)p->conf.fault, d->preload);
 	if (d->delivery < 0)
 		return d->delivery;
-	ret = frames_init(&d->frames, &p->budget, &p->stats, frames_limit(p),
+	bytes = frames_bytes(p);
+	ret = frames_init(&d->frames, &p->budget, &p->stats,
+			  bytes >> FL_PAGE_SHIFT, bytes,
 			  (uint32_t)(p->conf.granule >> FL_PAGE_SHIFT),
 			  engine_of(&p->conf));
 	if (ret < 0)

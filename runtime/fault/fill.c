@@ -106,7 +106,8 @@ struct job {
 	struct filler *f;
 	struct vma *v;
 	size_t page;
-	size_t end;   /* of the segment, in pages */
+	size_t begin; /* of the segment, in pages, and its end */
+	size_t end;
 	size_t want;  /* pages; 0: as the window says */
 	bool service; /* the faulting thread sleeps in the kernel */
 	bool paid;    /* the first page is in the budget already */
@@ -115,6 +116,11 @@ struct job {
 	uint32_t n;   /* pages claimed */
 	int err;      /* why not: an errno > 0 */
 };
+
+static uint64_t page_off(const struct vma *v, size_t page)
+{
+	return v->off + ((uint64_t)page << FL_PAGE_SHIFT);
+}
 
 static bool claimable(pte_t e)
 {
@@ -366,7 +372,7 @@ static bool read_ahead(struct job *j, long *got)
 static enum fault_verdict serve_claimed(struct job *j)
 {
 	struct vma *v = j->v;
-	uint64_t off = v->off + ((uint64_t)j->page << FL_PAGE_SHIFT);
+	uint64_t off = page_off(v, j->page);
 	size_t len = (size_t)j->n << FL_PAGE_SHIFT;
 	size_t full;
 	long got;
@@ -384,7 +390,8 @@ static enum fault_verdict serve_claimed(struct job *j)
 			return failed(j, got);
 	}
 	full = page_align_up((size_t)got);
-	memset(j->f->buf + got, 0, full - (size_t)got);
+	if (unlikely(full > (size_t)got))
+		memset(j->f->buf + got, 0, full - (size_t)got);
 	stat_count(v->frames->stats, STAT_demand_read_bytes, (uint64_t)got);
 	ret = fill(j, (uint32_t)(full >> FL_PAGE_SHIFT));
 	if (unlikely(ret == -ENOMEM))
@@ -393,23 +400,133 @@ static enum fault_verdict serve_claimed(struct job *j)
 							   FAULT_DONE;
 }
 
+/* ---------------------------------------------------------------------------
+ * Strides: pages at equal distances, also backwards. What a filler saw last is
+ * what its CPU saw last, so a stride is noticed where threads keep to their
+ * CPUs; nothing is lost where they do not.
+ */
+
+#define STRIDE_AFTER 3u /* equal steps */
+#define STRIDE_FAR 1024 /* pages; beyond it is chance */
+
+/* How many pages after this one are likely to come. */
+static uint32_t stride_more(struct filler *f, const struct job *j)
+{
+	struct stride *s = &f->stride;
+	int64_t step = (int64_t)(j->page - s->page);
+	bool same = s->serial == j->v->serial && s->step == step;
+	uint32_t n;
+
+	if (!same || step == 0 || step > STRIDE_FAR || step < -STRIDE_FAR)
+		s->seen = 0;
+	else if (s->seen < 32)
+		s->seen++;
+	s->serial = j->v->serial;
+	s->step = step;
+	s->page = j->page;
+	if (s->seen < STRIDE_AFTER)
+		return 0;
+	n = 1u << (s->seen - STRIDE_AFTER + 1 < 5 ? s->seen - STRIDE_AFTER + 1 :
+						    5);
+	return n < STRIDE_MOST ? n : STRIDE_MOST - 1;
+}
+
+/* Claims the pages at the stride's distance that nobody has; requests for them
+ * and for the first. Returns how many. */
+static uint32_t stride_claim(struct job *j, uint32_t most)
+{
+	struct filler *f = j->f;
+	int64_t step = f->stride.step, page = (int64_t)j->page;
+	uint32_t n;
+
+	for (n = 0; n <= most; n++, page += step) {
+		struct pte_slot *slot = &j->v->pt[page];
+		pte_t e = { 0 };
+
+		if (n > 0) {
+			if (page < (int64_t)j->begin || page >= (int64_t)j->end)
+				break;
+			e = ptep_get_rlx(slot);
+			if (!claimable(e) ||
+			    !ptep_cmpxchg(&j->v->pte_lock, slot, &e,
+					  pte_mk_state(PTE_BUSY, 0)))
+				break;
+			hot_set(f, n, frames_young(j->v->frames, e));
+		}
+		f->req[n] = (struct io_req){
+			.buf = f->buf + ((size_t)n << FL_PAGE_SHIFT),
+			.len = FL_PAGE_SIZE,
+			.off = page_off(j->v, (size_t)page),
+		};
+	}
+	return n;
+}
+
+/* One page of the stride from its buffer. @here: it is the region's still. */
+static bool stride_fill(struct job *j, uint32_t i, size_t page, bool here)
+{
+	struct io_req *q = &j->f->req[i];
+	bool ok = here && q->res == (long)FL_PAGE_SIZE &&
+		  copy(j->v, page, q->buf, 1) == 0;
+
+	fault_settle(j->v, page,
+		     ok ? pte_mk_present(page, PTE_R) : (pte_t){ 0 });
+	if (ok) {
+		frames_note(j->f, j->v->id, page, hot_get(j->f, i));
+		j->f->credit--;
+	}
+	return ok;
+}
+
+/*
+ * The first page is claimed; it is read together with what the stride says will
+ * follow. What does not come out as a whole page is left to a fault of its own.
+ */
+static enum fault_verdict serve_stride(struct job *j, uint32_t more)
+{
+	struct filler *f = j->f;
+	struct vma *v = j->v;
+	uint32_t n = stride_claim(j, more), full = 0;
+	const struct vmap *m;
+	size_t page = j->page;
+
+	store_read_many(&v->store, &f->io, f->req, n);
+	m = filler_copying(f);
+	for (uint32_t i = 0; i < n; i++) {
+		j->page = page + (size_t)(f->stride.step * i);
+		j->n = 1;
+		full += stride_fill(j, i, j->page, still_there(j, m) > 0);
+	}
+	filler_copied(f);
+	j->n = 0;
+	f->stride.page = j->page;
+	stat_count(v->frames->stats, STAT_demand_filled, full);
+	stat_count(v->frames->stats, STAT_demand_read_bytes,
+		   (uint64_t)n << FL_PAGE_SHIFT);
+	return FAULT_DONE;
+}
+
 static enum fault_verdict serve_absent(struct job *j, pte_t e)
 {
 	struct filler *f = j->f;
 	struct vma *v = j->v;
 	size_t want = window(j);
-	uint32_t n;
+	uint32_t n, more = 0;
 
+	if (want == 1 && !j->want && ld_rlx(&v->advice) == VMA_NORMAL)
+		more = stride_more(f, j);
 	j->ahead = !j->want && want == v->frames->granule && want > 1;
 	if (want > j->end - j->page)
 		want = j->end - j->page;
-	n = frames_buy(f, v->frames, (uint32_t)want);
+	n = frames_buy(f, v->frames, (uint32_t)want + more);
 	if (!ptep_cmpxchg(&v->pte_lock, &v->pt[j->page], &e,
 			  pte_mk_state(PTE_BUSY, 0)))
 		return FAULT_DONE; /* look again */
 	hot_set(f, 0, frames_young(v->frames, e));
 	j->n = 1;
-	claim_more(j, n);
+	if (more && n > 1)
+		return serve_stride(j, n - 1);
+	claim_more(j, n < want ? n : (uint32_t)want);
 	return serve_claimed(j);
 }
 
@@ -496,6 +613,7 @@ static bool look_up(struct job *j, const void *addr)
 		return false;
 	j->v = s->v;
 	j->page = vma_page(s->v, addr);
+	j->begin = vma_page(s->v, (char *)s->start);
 	j->end = vma_page(s->v, (char *)s->end);
 	j->n = 0;
 	j->paid = false;

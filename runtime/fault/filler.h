@@ -67,6 +67,17 @@ struct victims {
 	struct iovec piece[BATCH_MAX];
 };
 
+/* The last faults that asked for one page. */
+struct stride {
+	uint64_t serial; /* of the region */
+	size_t page;
+	int64_t step;
+	uint32_t seen; /* equal steps in a row */
+};
+
+/* Pages read together for a stride. */
+#define STRIDE_MOST 32u
+
 struct filler {
 	FL_ALIGNED_CL _Atomic(uint64_t) epoch;
 	_Atomic(uint32_t) copying;
@@ -81,6 +92,8 @@ struct filler {
 	struct io_ctx io;
 	/* Of the window being filled: pages that had been there before. */
 	uint64_t hot[FILLER_BUF >> FL_PAGE_SHIFT >> 6];
+	struct stride stride;
+	struct io_req req[STRIDE_MOST];
 	struct victims victims;
 };
 

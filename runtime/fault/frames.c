@@ -39,8 +39,8 @@ static void reset(struct frames *fr)
 }
 
 int frames_init(struct frames *fr, struct ext_budget *budget,
-		struct stats *stats, uint64_t limit, uint32_t granule,
-		enum io_engine engine)
+		struct stats *stats, uint64_t limit, uint64_t cap,
+		uint32_t granule, enum io_engine engine)
 {
 	uint64_t nr;
 	void *p;
@@ -48,6 +48,7 @@ int frames_init(struct frames *fr, struct ext_budget *budget,
 	fr->budget = budget;
 	fr->stats = stats;
 	fr->limit = limit;
+	fr->cap = cap;
 	fr->engine = engine;
 	/* A sixty-fourth of the memory at a time at most. */
 	fr->batch = limit / 64 >= BATCH_MAX ? BATCH_MAX : 1;
@@ -91,7 +92,7 @@ static bool charge(struct frames *fr, uint32_t n)
 
 	if (add_rlx(&fr->charged, n) + n > fr->limit)
 		goto out;
-	if (add_rlx(&fr->budget->resident, bytes) + bytes <= fr->budget->high) {
+	if (add_rlx(&fr->budget->resident, bytes) + bytes <= fr->cap) {
 		stat_add(fr->stats, STAT_demand_bytes, bytes);
 		return true;
 	}

@@ -63,6 +63,7 @@ struct frames {
 	struct ext_budget *budget; /* the arenas', too */
 	struct stats *stats;
 	uint64_t limit;   /* pages */
+	uint64_t cap;     /* bytes, of budget->resident */
 	uint32_t batch;   /* pages a batch holds, <= BATCH_MAX */
 	uint32_t handful; /* pages bought at a time */
 	uint32_t granule; /* most pages of one fill */
@@ -79,10 +80,11 @@ struct frames {
 	struct queue queue[NR_QUEUES];
 };
 
-/* @limit: pages. 0 or -ENOMEM. */
+/* @limit: pages; @cap: bytes the arenas and they may hold together. 0 or
+ * -ENOMEM. */
 int frames_init(struct frames *fr, struct ext_budget *budget,
-		struct stats *stats, uint64_t limit, uint32_t granule,
-		enum io_engine engine);
+		struct stats *stats, uint64_t limit, uint64_t cap,
+		uint32_t granule, enum io_engine engine);
 void frames_destroy(struct frames *fr);
 
 /* The filler's credit becomes @want, or as near as it gets, at least 1.
