@@ -30,6 +30,7 @@
 
 #define MAX_LIST 32
 #define SEQ_GRANULE ((size_t)2 << 20)
+#define SEQ_BUFFERS ((size_t)16 << 20) /* of windows that are being read */
 #define LATENCY_SPAN ((size_t)128 << 20)
 
 static const char usage[] =
@@ -277,6 +278,9 @@ static void do_seq(void)
 		struct page_table t =
 			new_table("seq", "whole file, cold", threads[i]);
 		struct page_job j = new_job(WORK_SEQ, threads[i]);
+
+		if (o.limit && j.budget > 2 * SEQ_BUFFERS)
+			t.budget = j.budget -= SEQ_BUFFERS;
 
 		for (k = 0; k < o.n_methods; k++)
 			if (o.method[k]->seq && o.method[k] != &page_handler &&

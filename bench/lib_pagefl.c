@@ -17,7 +17,7 @@ static int fl_start(struct page_run *r, const char *fault, unsigned int flags)
 	int err, n;
 
 	n = snprintf(opt, sizeof(opt),
-		     "mem=%zu,high=100,fault=%s,direct=%s%s%s", j->budget,
+		     "mem=%zu,fault=%s,direct=%s%s%s", j->budget,
 		     fault, j->work == WORK_LATENCY ? "no" : "yes",
 		     j->options ? "," : "", j->options ? j->options : "");
 	/* elsewhere it is the library's business */
