@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "base/far.h"
 #include "base/sys.h"
 #include "fault/frames.h"
 #include "base/ban.h"
@@ -109,8 +110,7 @@ static bool slot_make(struct slot *s)
 	s->made = true;
 	if (s->buf)
 		return true;
-	buf = sys_mmap(NULL, FILLER_BUF, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	buf = far_map(FILLER_BUF);
 	if (is_err(buf))
 		return false;
 	sys_madvise(buf, FILLER_BUF, MADV_DONTDUMP);

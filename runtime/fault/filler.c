@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/far.h"
 #include "base/sys.h"
 #include "cpu_arch.h"
 #include "mem/istack.h"
@@ -37,9 +38,7 @@ int filler_init(void)
 
 	if (fillers.all)
 		return 0;
-	p = sys_mmap(NULL, FILLERS_MAX * sizeof(struct filler),
-		     PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p = far_map(FILLERS_MAX * sizeof(struct filler));
 	if (is_err(p))
 		return (int)ptr_err(p);
 	fillers.all = p;
@@ -62,8 +61,7 @@ static struct filler *make(void)
 
 	if (n >= FILLERS_MAX)
 		return NULL;
-	buf = sys_mmap(NULL, FILLER_BUF, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	buf = far_map(FILLER_BUF);
 	if (is_err(buf))
 		return NULL;
 	/* A huge page for a filler that reads single pages would be waste. */

@@ -21,6 +21,7 @@
 
 #include "fault/ahead.h"
 #include "fault/dirty.h"
+#include "base/far.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
 #include "fault/uffd.h"
@@ -90,8 +91,7 @@ static int init_locked(void)
 	ret = filler_init();
 	if (ret < 0)
 		return ret;
-	p = sys_mmap(NULL, VMA_IDS * sizeof(*vmas.ids), PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p = far_map(VMA_IDS * sizeof(*vmas.ids));
 	if (is_err(p))
 		return (int)ptr_err(p);
 	vmas.ids = p;
@@ -128,8 +128,7 @@ static struct vmap *vmap_alloc(size_t n)
 {
 	size_t bytes =
 		page_align_up(sizeof(struct vmap) + n * sizeof(struct vseg));
-	struct vmap *m = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vmap *m = far_map(bytes);
 
 	if (is_err(m))
 		return NULL;
@@ -274,8 +273,7 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (is_err(at))
 		return (int)ptr_err(at);
-	v = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	v = far_map(bytes);
 	ret = is_err(v) ? (int)ptr_err(v) : 0;
 	if (ret < 0)
 		goto out_mapping;
