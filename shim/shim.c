@@ -41,11 +41,17 @@ static bool sanitized(void)
 __attribute__((constructor)) static void shim_init(void)
 {
 	int saved = errno;
+	struct fl_pager *p;
 
 	if (!getauxval(AT_SECURE) && !sanitized()) {
+		p = fl_pager_default();
+		/* What demand regions take is opened while it can be; where it
+		 * cannot, the kernel serves. */
+		if (p)
+			fl_pager_preload(p);
 		/* [MO:shim-pager] the pager, for shim_get in threads that
 		 * other constructors have started. */
-		st_rel(&shim_pager, fl_pager_default());
+		st_rel(&shim_pager, p);
 	}
 	errno = saved;
 }

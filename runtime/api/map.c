@@ -222,6 +222,20 @@ static void *map_anon(struct fl_pager *p, size_t len, int prot)
 	return addr;
 }
 
+/* A large file: a warm one is the kernel's, which maps what is there at once. */
+static void *map_large(struct fl_pager *p, size_t len, int prot, int fd,
+		       int64_t off)
+{
+	struct file_id id;
+
+	if (!policy_file(p, fd, len, off, &id))
+		return NULL;
+	if (p->conf.large == CONF_LARGE_AUTO &&
+	    (!p->demand.preload || !policy_cold(fd, (uint64_t)off, len)))
+		return NULL;
+	return demand_map(p, fd, off, len, prot);
+}
+
 /* The request in user space; NULL where the kernel has to serve it. */
 static void *map_here(struct fl_pager *p, enum take how, size_t len, int prot,
 		      int flags, int fd, int64_t off, struct watch *w)
@@ -230,6 +244,8 @@ static void *map_here(struct fl_pager *p, enum take how, size_t len, int prot,
 	enum arena_kind kind = how == TAKE_ANON ? ARENA_ANON : ARENA_FILE;
 	struct file_id id;
 
+	if (unlikely(how == TAKE_DEMAND))
+		return map_large(p, len, prot, fd, off);
 	if (!(flags & MAP_POPULATE) && !learn_eager(p, kind, pages, w))
 		return NULL;
 	if (how == TAKE_ANON)

@@ -24,6 +24,21 @@
 	(MAP_POPULATE | MAP_NONBLOCK | MAP_DENYWRITE | MAP_EXECUTABLE | \
 	 MAP_FILE)
 
+/* Files too large to be read whole. What has to be there at once, or may be
+ * written, is the kernel's. */
+static enum take large_args(const struct fl_pager *p, size_t len, int prot,
+			    int flags, int64_t off)
+{
+	bool shared = (flags & MAP_TYPE) == MAP_SHARED;
+
+	if (p->conf.large == CONF_LARGE_KERNEL || flags & MAP_POPULATE ||
+	    prot != PROT_READ || off < 0 || len > USER_MAX)
+		return TAKE_NOT;
+	if (shared && p->conf.shared != CONF_SHARED_SNAPSHOT)
+		return TAKE_NOT;
+	return demand_possible(p) ? TAKE_DEMAND : TAKE_NOT;
+}
+
 enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 		      int prot, int flags, int64_t off)
 {
@@ -36,10 +51,13 @@ enum take policy_args(const struct fl_pager *p, const void *addr, size_t len,
 				       len <= p->conf.anon_max ?
 			       TAKE_ANON :
 			       TAKE_NOT;
-	if (len > p->conf.resident_max || off < 0 ||
-	    (uint64_t)off >> (32 + FL_PAGE_SHIFT) != 0)
-		return TAKE_NOT;
 	f &= ~MAP_NORESERVE;
+	if (f != MAP_PRIVATE && f != MAP_SHARED)
+		return TAKE_NOT;
+	if (len > p->conf.resident_max)
+		return large_args(p, len, prot, flags, off);
+	if (off < 0 || (uint64_t)off >> (32 + FL_PAGE_SHIFT) != 0)
+		return TAKE_NOT;
 	if (f == MAP_PRIVATE) {
 		if (prot == PROT_READ)
 			return TAKE_FILE;
