@@ -277,6 +277,24 @@ void *fl_region_map_file(struct fl_pager *p, int fd, off_t off, size_t len,
 	return map_file(p, fd, (uint64_t)off, len, prot, flags, false);
 }
 
+static ssize_t read_zeros(void *store, void *buf, size_t len, uint64_t off)
+{
+	(void)store;
+	(void)off;
+	memset(buf, 0, len);
+	return (ssize_t)len;
+}
+
+const struct fl_store_ops *fl_store_zero(void)
+{
+	static const struct fl_store_ops ops = {
+		.size = sizeof(ops),
+		.read = read_zeros,
+	};
+
+	return &ops;
+}
+
 void *fl_region_map(struct fl_pager *p, const struct fl_store_ops *ops,
 		    void *store, uint64_t off, size_t len, int prot,
 		    unsigned int flags)

@@ -214,6 +214,12 @@ struct fl_store_ops {
 	void (*release)(void *store);
 };
 
+/*
+ * fl_store_zero - the functions of a store of zeros without end, read-only;
+ * what they are given does not matter. For ranges that hold nothing.
+ */
+FL_API const struct fl_store_ops *fl_store_zero(void);
+
 /* Flags of fl_region_map() and fl_region_map_file(). */
 #define FL_REGION_RANDOM 0x1u     /* as MADV_RANDOM from the start */
 #define FL_REGION_SEQUENTIAL 0x2u /* as MADV_SEQUENTIAL from the start */
