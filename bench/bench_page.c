@@ -41,7 +41,7 @@ static const char usage[] =
 	"  --size=BYTES      of the file (1G)\n"
 	"  --budget=BYTES    memory of the methods that manage their own; the limit\n"
 	"                    of the control group less --slack, or size/4 - slack\n"
-	"  --slack=BYTES     for page tables, rings and the like (8M)\n"
+	"  --slack=BYTES     for page tables, rings and the like (16M)\n"
 	"  --threads=N,...   for random 1,2,4,8,16; for seq 1,4; else the first\n"
 	"  --methods=M,...   all that fit. --methods=help describes them\n"
 	"  --granules=N,...  for latency (4K,64K)\n"
@@ -560,7 +560,7 @@ static void defaults(void)
 		o.n_methods++;
 	o.work = "random,latency,seq";
 	o.size = (size_t)1 << 30;
-	o.slack = 8u << 20;
+	o.slack = 16u << 20;
 	o.runs = 5;
 	o.secs = 2;
 	o.warm = 1;
