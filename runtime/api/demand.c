@@ -119,6 +119,24 @@ int fl_pager_preload(struct fl_pager *p)
 	return d < 0 ? d : 0;
 }
 
+/* Regions of stores that are no files are served on, in the way they were. */
+static bool serve_on(struct fl_pager *p)
+{
+	struct demand *d = &p->demand;
+	int to;
+
+	if (!vma_fork_owns(&d->frames))
+		return false;
+	to = delivery_open((enum conf_fault)p->conf.fault, d->preload);
+	if (to < 0 ||
+	    delivery_start((enum delivery)to, p->conf.service_threads) < 0)
+		return false;
+	d->delivery = to;
+	vma_fork_adopt(&d->frames, delivery_uffd((enum delivery)to),
+		       delivery_sleeps((enum delivery)to));
+	return true;
+}
+
 /* The regions are its parent's; so were the descriptors. */
 void demand_fork_child(struct fl_pager *p)
 {
@@ -127,6 +145,8 @@ void demand_fork_child(struct fl_pager *p)
 	if (!ld_rlx(&p->demand.ready))
 		return;
 	frames_fork_child(&p->demand.frames);
+	if (serve_on(p))
+		return;
 	frames_destroy(&p->demand.frames);
 	st_rlx(&p->demand.ready, 0u);
 }
@@ -191,6 +211,8 @@ static int begin(struct fl_pager *p, uint64_t off, size_t len, int prot,
 	if (prot & PROT_WRITE && !delivery_writes())
 		return -ENOTSUP;
 	d = (enum delivery)p->demand.delivery;
+	if (!delivery_works(d))
+		return -ENOTSUP;
 	ret = vma_create(v, page_align_up(len) >> FL_PAGE_SHIFT, prot,
 			 delivery_uffd(d));
 	if (ret < 0)

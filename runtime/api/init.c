@@ -317,8 +317,11 @@ static bool fork_child_pager(struct fl_pager *p)
 	stat_fork_child(&p->stats);
 	lock_init(&p->adopt_lock, LOCK_ADOPT);
 	p->adopt = p->usable;
-	if (!p->usable || !pt_for_each(&p->pt[ARENA_FILE], 0,
-				       chunks * CHUNK_PAGES, is_live, p))
+	/* At once, too, where a region is served that is paid from the budget,
+	 * which take_over counts anew. */
+	if (!p->usable || (!ld_rlx(&p->demand.ready) &&
+			   !pt_for_each(&p->pt[ARENA_FILE], 0,
+					chunks * CHUNK_PAGES, is_live, p)))
 		return true;
 	return take_over(p);
 }
@@ -358,6 +361,7 @@ static void atfork_child(void)
 	for (int i = 0; i < FL_MAX_PAGERS; i++)
 		if (pagers[i])
 			demand_fork_child(pagers[i]);
+	vma_fork_end();
 	for (int i = 0; i < FL_MAX_PAGERS; i++)
 		if (pagers[i])
 			copied &= fork_child_pager(pagers[i]);

@@ -129,6 +129,7 @@ static size_t clean_run(struct filler *f, struct vma *v, size_t page,
 struct sync {
 	struct filler *f;
 	long err;
+	bool hurry; /* wait for nobody */
 };
 
 static void sync_pages(struct vma *v, size_t page, size_t end, void *arg)
@@ -137,16 +138,17 @@ static void sync_pages(struct vma *v, size_t page, size_t end, void *arg)
 
 	while (page < end) {
 		/* BUSY: being filled, which makes it clean, or written. */
-		while (pte_state(ptep_get(&v->pt[page])) == PTE_BUSY)
+		while (!s->hurry &&
+		       pte_state(ptep_get(&v->pt[page])) == PTE_BUSY)
 			fault_wait(v, page);
 		page = clean_run(s->f, v, page, end, &s->err);
 	}
 }
 
-long dirty_sync(char *addr, size_t len)
+static long sync_range(char *addr, size_t len, bool hurry)
 {
 	uintptr_t pos = (uintptr_t)addr, end = pos + len;
-	struct sync sync = { .err = 0 };
+	struct sync sync = { .hurry = hurry };
 	const struct vseg *s;
 	uint64_t mask;
 
@@ -170,6 +172,16 @@ long dirty_sync(char *addr, size_t len)
 	filler_put(sync.f);
 	sys_restore_signals(mask);
 	return sync.err;
+}
+
+long dirty_sync(char *addr, size_t len)
+{
+	return sync_range(addr, len, false);
+}
+
+void dirty_salvage(char *addr, size_t len)
+{
+	sync_range(addr, len, true);
 }
 
 long dirty_flush(char *addr, size_t len)

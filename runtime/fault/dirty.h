@@ -37,6 +37,9 @@ void dirty_allow(struct filler *f, struct vma *v, size_t page);
 /* Writes every dirty page of the range; all are tried. 0 or the first error. */
 long dirty_sync(char *addr, size_t len);
 
+/* The same, but pages somebody is busy with are passed over. */
+void dirty_salvage(char *addr, size_t len);
+
 /* dirty_sync, then makes it durable. */
 long dirty_flush(char *addr, size_t len);
 

@@ -9,6 +9,9 @@
 #define FL_FAULT_FAULT_H
 
 #include "base/base.h"
+#include "base/order.h"
+
+struct filler;
 
 enum fault_verdict {
 	FAULT_NOT_OURS, /* no demand region there */
@@ -19,8 +22,16 @@ enum fault_verdict {
 /* Serves the fault at @addr in the calling thread. */
 enum fault_verdict fault_serve(const void *addr);
 
-/* The same for a thread that sleeps in the kernel; in a service thread. */
-enum fault_verdict fault_service(const void *addr);
+/*
+ * The same for a thread that sleeps in the kernel, in a service thread. *@mine
+ * is the filler meanwhile. After FAULT_DONE the sleeper has been woken, or will
+ * be by who fills the page; otherwise the caller has to wake it.
+ */
+enum fault_verdict fault_service(const void *addr, bool write,
+				 _Atomic(struct filler *) *mine);
+
+/* Whoever sleeps for a page looks again: some were taken from who filled them. */
+void fault_wake_all(void);
 
 /*
  * Makes present what of [addr, addr+len) lies in demand regions, for a system

@@ -113,6 +113,8 @@ struct job {
 	bool paid;    /* the first page is in the budget already */
 	bool ahead;   /* sequential, at full speed */
 	bool read;    /* surely not a write */
+	bool again;   /* the entry has changed meanwhile */
+	bool woken;   /* the sleeper was woken, or will be */
 	uint32_t n;   /* pages claimed */
 	int err;      /* why not: an errno > 0 */
 };
@@ -231,6 +233,7 @@ static void publish(struct job *j, uint32_t n)
 	struct vma *v = j->v;
 	uint32_t hot = 0;
 
+	j->woken = true; /* by the copy */
 	for (uint32_t i = 0; i < n; i++)
 		fault_settle(v, j->page + i,
 			     pte_mk_present(j->page + i, PTE_R));
@@ -495,7 +498,10 @@ static enum fault_verdict serve_stride(struct job *j, uint32_t more)
 	for (uint32_t i = 0; i < n; i++) {
 		j->page = page + (size_t)(f->stride.step * i);
 		j->n = 1;
-		full += stride_fill(j, i, j->page, still_there(j, m) > 0);
+		if (stride_fill(j, i, j->page, still_there(j, m) > 0)) {
+			j->woken |= i == 0;
+			full++;
+		}
 	}
 	filler_copied(f);
 	j->n = 0;
@@ -519,9 +525,10 @@ static enum fault_verdict serve_absent(struct job *j, pte_t e)
 	if (want > j->end - j->page)
 		want = j->end - j->page;
 	n = frames_buy(f, v->frames, (uint32_t)want + more);
-	if (!ptep_cmpxchg(&v->pte_lock, &v->pt[j->page], &e,
-			  pte_mk_state(PTE_BUSY, 0)))
-		return FAULT_DONE; /* look again */
+	j->again = !ptep_cmpxchg(&v->pte_lock, &v->pt[j->page], &e,
+				 pte_mk_state(PTE_BUSY, 0));
+	if (j->again)
+		return FAULT_DONE;
 	hot_set(f, 0, frames_young(v->frames, e));
 	j->n = 1;
 	if (more && n > 1)
@@ -542,16 +549,14 @@ static enum fault_verdict serve_present(struct job *j, pte_t e)
 
 	bool there = sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1;
 
-	if (there && (!(j->v->prot & PROT_WRITE) || j->read)) {
-		vma_wake(j->v, j->page, 1);
+	if (there && (!(j->v->prot & PROT_WRITE) || j->read))
 		return FAULT_DONE;
-	}
-	if (!ptep_cmpxchg(&j->v->pte_lock, &j->v->pt[j->page], &e,
-			  pte_mk_state(PTE_BUSY, 0)))
+	j->again = !ptep_cmpxchg(&j->v->pte_lock, &j->v->pt[j->page], &e,
+				 pte_mk_state(PTE_BUSY, 0));
+	if (j->again)
 		return FAULT_DONE;
 	if (there) {
 		dirty_allow(j->f, j->v, j->page);
-		vma_wake(j->v, j->page, 1);
 		return FAULT_DONE;
 	}
 	hot_set(j->f, 0, false);
@@ -575,18 +580,36 @@ static enum fault_verdict serve_entry(struct job *j)
 	case PTE_BUSY:
 		if (!j->service)
 			fault_wait(j->v, j->page);
-		else if (!mark_busy(j->v, j->page, WAIT_KERNEL))
-			vma_wake(j->v, j->page, 1);
+		else
+			j->woken = mark_busy(j->v, j->page, WAIT_KERNEL);
 		return FAULT_DONE;
 	case PTE_POISON:
 		j->err = (int)pte_payload(e);
-		vma_wake(j->v, j->page, 1);
 		return FAULT_BUS;
 	case PTE_KERNEL:
 	case PTE_CACHED:
 		break;
 	}
 	return FAULT_NOT_OURS;
+}
+
+/*
+ * A fault to its end. Whoever sleeps in the kernel for the page must be woken,
+ * whatever has become of it: by the copy; by the owner of the claim, who was
+ * left a mark; or here.
+ */
+static enum fault_verdict serve_page(struct job *j)
+{
+	size_t page = j->page;
+	enum fault_verdict ret;
+
+	do {
+		j->again = false;
+		ret = serve_entry(j);
+	} while (unlikely(j->again));
+	if (unlikely(!j->woken))
+		vma_wake(j->v, page, 1);
+	return ret;
 }
 
 /* Looks up @addr. False if it is in no region. */
@@ -612,12 +635,14 @@ static bool look_up(struct job *j, const void *addr)
 	if (!s)
 		return false;
 	j->v = s->v;
+	st_rlx(&j->f->serving, s->v);
 	j->page = vma_page(s->v, addr);
 	j->begin = vma_page(s->v, (char *)s->start);
 	j->end = vma_page(s->v, (char *)s->end);
 	j->n = 0;
 	j->paid = false;
 	j->ahead = false;
+	j->woken = false;
 	j->err = 0;
 	return true;
 }
@@ -643,33 +668,54 @@ static enum fault_verdict lost(const void *addr)
 	return FAULT_DONE;
 }
 
-static enum fault_verdict serve(const void *addr, bool service)
+static enum fault_verdict serve(struct job *j, const void *addr)
 {
 	enum fault_verdict ret = FAULT_NOT_OURS;
-	struct job j = { .service = service };
 
-	if (!vma_near(addr, 1))
-		return FAULT_NOT_OURS;
-	j.f = filler_get();
-	if (look_up(&j, addr)) {
-		stat_count(j.v->frames->stats, STAT_demand_faults, 1);
-		ret = serve_entry(&j);
+	if (look_up(j, addr)) {
+		stat_count(j->v->frames->stats, STAT_demand_faults, 1);
+		ret = serve_page(j);
 	}
-	if (ret == FAULT_NOT_OURS && !service)
-		ret = lost(addr);
-	vma_exit(j.f);
-	filler_put(j.f);
+	vma_exit(j->f);
 	return ret;
 }
 
 enum fault_verdict fault_serve(const void *addr)
 {
-	return serve(addr, false);
+	struct job j = { .service = false };
+	enum fault_verdict ret;
+
+	if (!vma_near(addr, 1))
+		return FAULT_NOT_OURS;
+	j.f = filler_get();
+	ret = serve(&j, addr);
+	filler_put(j.f);
+	return ret == FAULT_NOT_OURS ? lost(addr) : ret;
 }
 
-enum fault_verdict fault_service(const void *addr)
+enum fault_verdict fault_service(const void *addr, bool write,
+				 _Atomic(struct filler *) *mine)
 {
-	return serve(addr, true);
+	struct job j = { .service = true, .read = !write };
+	enum fault_verdict ret;
+
+	if (!vma_near(addr, 1))
+		return FAULT_NOT_OURS;
+	j.f = filler_get();
+	st_rlx(mine, j.f);
+	ret = serve(&j, addr);
+	st_rlx(mine, (struct filler *)NULL);
+	filler_put(j.f);
+	return ret;
+}
+
+void fault_wake_all(void)
+{
+	for (unsigned int i = 0; i < BUCKETS; i++) {
+		/* [MO:fault-wait] pairs with fault_wait: the map has changed. */
+		add_rel(&bucket[i].seq, 1u);
+		sys_futex_wake(&bucket[i].seq, INT32_MAX);
+	}
 }
 
 static bool touched(pte_t e, bool write)

@@ -84,6 +84,9 @@ struct filler {
 	_Atomic(uint32_t) link; /* mem/istack.h */
 	/* The owner's. */
 	FL_ALIGNED_CL struct vmap *map;
+	/* The region being served. Relaxed: read by the watchdog, which takes
+	 * it for a name only. */
+	_Atomic(struct vma *) serving;
 	char *buf;
 	struct frames *frames;  /* whose credit and batches it holds */
 	uint32_t credit;        /* pages it may fill */

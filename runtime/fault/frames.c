@@ -422,6 +422,16 @@ static void give_back(struct filler *f)
 	st_rlx(&f->frames, (struct frames *)NULL);
 }
 
+void frames_lost(struct filler *f)
+{
+	give_back(f);
+	/* [MO:copying] as filler_copied would have. */
+	if (ld_rlx(&f->copying) & 1)
+		st_rel(&f->copying, ld_rlx(&f->copying) + 1);
+	/* [MO:epoch] as vma_exit would have. */
+	st_rel(&f->epoch, (uint64_t)0);
+}
+
 /* The frames and batches of fillers nobody uses. */
 static void collect(struct frames *fr)
 {

@@ -104,6 +104,10 @@ void frames_uncharge(struct frames *fr, uint64_t n);
 /* Evicts at least @want pages if it can. Returns how many. */
 uint32_t frames_evict(struct filler *f, struct frames *fr, uint32_t want);
 
+/* The thread of @f has ended in the middle of it: what it held goes back, its
+ * marks end. The filler is not used again: the kernel may still read into it. */
+void frames_lost(struct filler *f);
+
 /* In the child of a fork, alone: nothing is present. */
 void frames_fork_child(struct frames *fr);
 

@@ -67,32 +67,42 @@ bool delivery_writes(void)
 	return mode.caps.features & UABI_F_WP;
 }
 
-static bool offered(enum delivery d)
+static bool offered(const struct uffd_caps *caps, enum delivery d)
 {
-	if (mode.caps.source == UFFD_NONE ||
-	    (mode.caps.features & features[d]) != features[d])
+	if (caps->source == UFFD_NONE ||
+	    (caps->features & features[d]) != features[d])
 		return false;
-	return d == DELIVER_SIGNAL || mode.caps.source != UFFD_USER_MODE;
+	/* Messages of faults in the kernel are not for everybody. */
+	return d == DELIVER_SIGNAL || caps->source != UFFD_USER_MODE;
 }
 
-static int choose(enum conf_fault want, bool preload)
+int delivery_choose(const struct uffd_caps *caps, enum conf_fault want,
+		    bool preload)
 {
+	int d = -ENOTSUP;
+
 	switch (want) {
 	case CONF_FAULT_SIGNAL:
-		return DELIVER_SIGNAL;
+		d = DELIVER_SIGNAL;
+		break;
 	case CONF_FAULT_SERVICE:
-		return DELIVER_SERVICE;
+		d = DELIVER_SERVICE;
+		break;
 	case CONF_FAULT_HYBRID:
-		return DELIVER_HYBRID;
+		d = DELIVER_HYBRID;
+		break;
 	case CONF_FAULT_AUTO:
-		if (offered(DELIVER_HYBRID))
-			return DELIVER_HYBRID;
-		return preload && offered(DELIVER_SERVICE) ? DELIVER_SERVICE :
-							     DELIVER_SIGNAL;
+		if (offered(caps, DELIVER_HYBRID))
+			d = DELIVER_HYBRID;
+		else if (preload && offered(caps, DELIVER_SERVICE))
+			d = DELIVER_SERVICE;
+		else
+			d = DELIVER_SIGNAL;
+		break;
 	case CONF_FAULT_OFF:
 		break;
 	}
-	return -ENOTSUP;
+	return d >= 0 && offered(caps, (enum delivery)d) ? d : -ENOTSUP;
 }
 
 static void open_pidfd(void)
@@ -115,7 +125,8 @@ static int open_shards(enum delivery d)
 	int fd = -EMFILE;
 
 	for (; n < want; n++) {
-		fd = uffd_open(&mode.caps, asked(d), false);
+		/* Several threads read one; who comes too late waits again. */
+		fd = uffd_open(&mode.caps, asked(d), d != DELIVER_SIGNAL);
 		if (fd < 0 || fd_adopt(fd, &mode.d[d].uffd[n]) < 0)
 			break;
 	}
@@ -133,11 +144,9 @@ int delivery_open(enum conf_fault want, bool preload)
 		uffd_probe(&mode.caps);
 		mode.probed = true;
 	}
-	ret = d = choose(want, preload);
+	ret = d = delivery_choose(&mode.caps, want, preload);
 	if (d >= 0 && !mode.d[d].shards) {
-		ret = offered((enum delivery)d) ?
-			      open_shards((enum delivery)d) :
-			      -ENOTSUP;
+		ret = open_shards((enum delivery)d);
 		open_pidfd();
 	}
 	lock_drop(&mode_lock);
@@ -171,6 +180,11 @@ int delivery_start(enum delivery d, unsigned int threads)
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);
 	return ret;
+}
+
+bool delivery_works(enum delivery d)
+{
+	return !delivery_sleeps(d) || !service_fallen(&mode.d[d].uffd[0]);
 }
 
 _Atomic(int) *delivery_uffd(enum delivery d)

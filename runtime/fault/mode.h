@@ -17,6 +17,8 @@
 #include "base/conf.h"
 #include "base/order.h"
 
+struct uffd_caps;
+
 enum delivery {
 	DELIVER_SIGNAL,
 	DELIVER_SERVICE,
@@ -34,6 +36,14 @@ int delivery_open(enum conf_fault want, bool preload);
 
 /* Installs the handler or starts the threads, the first time. 0 or -errno. */
 int delivery_start(enum delivery d, unsigned int threads);
+
+/* False when its threads have been lost: no region is made any more. */
+bool delivery_works(enum delivery d);
+
+/* What delivery_open does first: an enum delivery that is offered, or
+ * -ENOTSUP. */
+int delivery_choose(const struct uffd_caps *caps, enum conf_fault want,
+		    bool preload);
 
 /* The userfaultfd for one more region. */
 _Atomic(int) *delivery_uffd(enum delivery d);

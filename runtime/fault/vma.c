@@ -213,7 +213,7 @@ static struct vmap *vmap_publish(struct vmap *m)
 }
 
 /* Under the lock: to be freed when nobody looks at it any more. */
-static void retire(struct retired *r)
+void vma_retire(struct retired *r)
 {
 	r->epoch = ld_rlx(&vmas.epoch);
 	r->next = vmas.dead;
@@ -257,14 +257,33 @@ static bool filled_at_once(void *addr)
 	return sys_mincore(addr, FL_PAGE_SIZE, &vec) < 0 || vec & 1;
 }
 
+int vma_register(void *at, size_t len, int prot, _Atomic(int) *uffd)
+{
+	unsigned int how = UABI_REGISTER_MISSING |
+			   (prot & PROT_WRITE ? UABI_REGISTER_WP : 0);
+	int fd, ret;
+
+	do {
+		fd = fd_get(uffd);
+		ret = uffd_register(fd, at, len, how);
+	} while (unlikely(!fd_still(uffd, fd)));
+	if (ret < 0)
+		return ret;
+	if (filled_at_once(at))
+		return -EOPNOTSUPP;
+	/* Pages go one by one: a huge page would stay in memory as a whole. */
+	sys_madvise(at, len, MADV_NOHUGEPAGE);
+	sys_madvise(at, len, MADV_DONTFORK);
+	sys_madvise(at, len, MADV_DONTDUMP);
+	return 0;
+}
+
 int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 {
 	size_t bytes, len = pages << FL_PAGE_SHIFT;
-	unsigned int how = UABI_REGISTER_MISSING |
-			   (prot & PROT_WRITE ? UABI_REGISTER_WP : 0);
 	struct vma *v;
 	void *at;
-	int ret, fd;
+	int ret;
 
 	if (pages > SIZE_MAX / 2 / FL_PAGE_SIZE)
 		return -ENOMEM;
@@ -277,18 +296,9 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 	ret = is_err(v) ? (int)ptr_err(v) : 0;
 	if (ret < 0)
 		goto out_mapping;
-	do {
-		fd = fd_get(uffd);
-		ret = uffd_register(fd, at, len, how);
-	} while (unlikely(!fd_still(uffd, fd)));
-	if (ret == 0 && filled_at_once(at))
-		ret = -EOPNOTSUPP;
+	ret = vma_register(at, len, prot, uffd);
 	if (ret < 0)
 		goto out_vma;
-	/* Pages go one by one: a huge page would stay in memory as a whole. */
-	sys_madvise(at, len, MADV_NOHUGEPAGE);
-	sys_madvise(at, len, MADV_DONTFORK);
-	sys_madvise(at, len, MADV_DONTDUMP);
 	v->start = at;
 	v->pages = pages;
 	v->prot = prot;
@@ -329,41 +339,41 @@ static int id_take(struct vma *v)
 	return -EMFILE;
 }
 
-static int publish_locked(struct vma *v)
+int vma_insert(const struct vseg *s, bool first)
 {
-	uintptr_t start = (uintptr_t)v->start;
-	struct vseg add = { start, start + (v->pages << FL_PAGE_SHIFT), v,
-			    false };
 	struct vmap *m =
-		vmap_copy(ld_rlx(&vmas.map), 0, 0, EDIT_REMOVE, &add, NULL);
+		vmap_copy(ld_rlx(&vmas.map), 0, 0, EDIT_REMOVE, s, NULL);
 	struct vmap *old;
 	int ret;
 
 	if (!m)
 		return -ENOMEM;
-	ret = id_take(v);
+	ret = first ? id_take(s->v) : 0;
 	if (ret < 0) {
 		vmap_free(&m->retired);
 		return ret;
 	}
-	v->segs = 1;
-	if (start < ld_rlx(&vmas.low))
-		st_rlx(&vmas.low, start);
-	if (add.end > ld_rlx(&vmas.high))
-		st_rlx(&vmas.high, add.end);
+	s->v->segs++;
+	if (s->start < ld_rlx(&vmas.low))
+		st_rlx(&vmas.low, s->start);
+	if (s->end > ld_rlx(&vmas.high))
+		st_rlx(&vmas.high, s->end);
 	old = vmap_publish(m);
 	if (old)
-		retire(&old->retired);
+		vma_retire(&old->retired);
 	return 0;
 }
 
 int vma_publish(struct vma *v)
 {
+	uintptr_t start = (uintptr_t)v->start;
+	struct vseg s = { start, start + (v->pages << FL_PAGE_SHIFT), v,
+			  false };
 	uint64_t mask = sys_block_signals();
 	int ret;
 
 	lock_take(&vmas.lock);
-	ret = publish_locked(v);
+	ret = vma_insert(&s, true);
 	lock_drop(&vmas.lock);
 	sys_restore_signals(mask);
 	vma_reap();
@@ -477,7 +487,7 @@ static void forget(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 		 * before the count that comes next. */
 		st_sc(&vmas.ids[v->id], (struct vma *)NULL);
 		st_sc(&vmas.epoch, ld_rlx(&vmas.epoch) + 1);
-		retire(&v->retired);
+		vma_retire(&v->retired);
 	}
 }
 
@@ -529,7 +539,7 @@ static void finish(struct vmap *old, uintptr_t lo, uintptr_t hi)
 {
 	lock_take(&vmas.lock);
 	forget(old, lo, hi);
-	retire(&old->retired);
+	vma_retire(&old->retired);
 	lock_drop(&vmas.lock);
 }
 
@@ -570,7 +580,7 @@ out:
  * Demotion
  */
 
-static long map_file(const struct vseg *s, uintptr_t a, uintptr_t b)
+long vma_map_file(const struct vseg *s, uintptr_t a, uintptr_t b)
 {
 	struct vma *v = s->v;
 	uint64_t off = v->off + (a - (uintptr_t)v->start);
@@ -612,6 +622,20 @@ static void revive(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 	}
 }
 
+/* Pages that raise SIGBUS; where that cannot be had, SIGSEGV. */
+static int map_bus(uintptr_t a, uintptr_t b, int prot)
+{
+	long fd = sys_call2(__NR_memfd_create, "faultline", 1 /* CLOEXEC */);
+	void *at;
+
+	if (fd < 0)
+		return (int)sys_mprotect((void *)a, b - a, PROT_NONE);
+	at = sys_mmap((void *)a, b - a, prot, MAP_PRIVATE | MAP_FIXED, (int)fd,
+		      0);
+	sys_close((int)fd);
+	return is_err(at) ? (int)ptr_err(at) : 0;
+}
+
 /* With the range on hold. 0 or -errno; then no piece was replaced. */
 static long replace(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 {
@@ -621,7 +645,9 @@ static long replace(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 	{
 		uintptr_t a = piece_start(s, lo), b = piece_end(s, hi);
 
-		ret = map_file(s, a, b);
+		ret = s->v->store.kind == STORE_FILE ?
+			      vma_map_file(s, a, b) :
+			      map_bus(a, b, s->v->prot);
 		if (ret < 0)
 			break;
 		vma_wake(s->v, vma_page(s->v, (char *)a),
@@ -631,21 +657,16 @@ static long replace(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 	return ret;
 }
 
-/* Puts the range on hold. *held: the map from before; *spare: memory for the
- * one that ends it, which must not fail. */
+/* Puts the range on hold, under the lock. *held: the map from before; *spare:
+ * memory for the one that ends it, which must not fail. */
 static int hold(uintptr_t lo, uintptr_t hi, struct vmap **held,
 		struct vmap **spare)
 {
-	const struct vmap *cur;
-	int ret = -EOPNOTSUPP;
+	const struct vmap *cur = ld_rlx(&vmas.map);
+	int ret;
 
-	lock_range(lo, hi);
-	cur = ld_rlx(&vmas.map);
-	if (only_files(lo, hi)) {
-		*spare = vmap_alloc((cur ? cur->n : 0) + 64);
-		ret = *spare ? edit(lo, hi, EDIT_HOLD, held, NULL) : -ENOMEM;
-	}
-	lock_drop(&vmas.lock);
+	*spare = vmap_alloc((cur ? cur->n : 0) + 64);
+	ret = *spare ? edit(lo, hi, EDIT_HOLD, held, NULL) : -ENOMEM;
 	return ret;
 }
 
@@ -661,22 +682,23 @@ static void unhold(uintptr_t lo, uintptr_t hi, struct vmap *held, bool keep,
 	if (old) {
 		if (!keep)
 			forget(old, lo, hi);
-		retire(&old->retired);
+		vma_retire(&old->retired);
 	}
-	retire(&held->retired);
+	vma_retire(&held->retired);
 	lock_drop(&vmas.lock);
 }
 
-int vma_demote(char *addr, size_t len)
+/* What hold() has begun. @sync: dirty pages are written first, or nothing is
+ * done. */
+static int swap_held(uintptr_t lo, uintptr_t hi, bool sync, struct vmap *held,
+		     struct vmap *spare)
 {
-	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
-	uint64_t mask = sys_block_signals();
-	struct vmap *held = NULL, *spare = NULL;
-	long ret = hold(lo, hi, &held, &spare);
+	long ret = 0;
 
-	if (ret == 0 && held) {
+	if (held) {
 		/* On hold nothing that is clean becomes dirty any more. */
-		ret = dirty_sync(addr, len);
+		if (sync)
+			ret = dirty_sync((char *)lo, hi - lo);
 		if (ret == 0) {
 			empty(held, lo, hi);
 			ret = replace(held, lo, hi);
@@ -687,79 +709,117 @@ int vma_demote(char *addr, size_t len)
 	}
 	if (spare)
 		vmap_free(&spare->retired);
+	return (int)ret;
+}
+
+int vma_demote(char *addr, size_t len)
+{
+	uintptr_t lo = (uintptr_t)addr, hi = lo + len;
+	uint64_t mask = sys_block_signals();
+	struct vmap *held = NULL, *spare = NULL;
+	int ret;
+
+	lock_range(lo, hi);
+	ret = only_files(lo, hi) ? hold(lo, hi, &held, &spare) : -EOPNOTSUPP;
+	lock_drop(&vmas.lock);
+	if (ret == 0)
+		ret = swap_held(lo, hi, true, held, spare);
 	sys_restore_signals(mask);
 	vma_reap();
-	return (int)ret;
+	return ret;
+}
+
+/* Only a mapping of the kernel's that can be had without writing first. */
+static bool plain_file(const struct vma *v)
+{
+	return v->store.kind == STORE_FILE && !(v->prot & PROT_WRITE);
+}
+
+static bool claimed(const struct vseg *s, uintptr_t addr)
+{
+	size_t page = vma_page(s->v, (char *)addr);
+
+	return pte_state(ptep_get(&s->v->pt[page])) == PTE_BUSY;
+}
+
+/* What of the segment goes with the page at *lo. */
+static void abandoned(const struct vseg *s, uintptr_t *lo, uintptr_t *hi,
+		      size_t n)
+{
+	*hi = *lo;
+	while (*hi < s->end && n-- > 0 && claimed(s, *hi))
+		*hi += FL_PAGE_SIZE;
+	if (*hi > *lo && plain_file(s->v)) {
+		*lo = s->start;
+		*hi = s->end;
+	}
+}
+
+bool vma_abandon(char *addr, const struct vma *v, bool files, size_t n)
+{
+	uint64_t mask = sys_block_signals();
+	struct vmap *held = NULL, *spare = NULL;
+	uintptr_t lo = (uintptr_t)addr, hi = 0;
+	const struct vseg *s;
+	int ret = -ESRCH;
+
+	lock_take(&vmas.lock);
+	s = vma_find(ld_rlx(&vmas.map), lo);
+	if (s && s->v == v && !s->hold && (!files || plain_file(v))) {
+		abandoned(s, &lo, &hi, n);
+		ret = lo < hi ? hold(lo, hi, &held, &spare) : -ESRCH;
+	}
+	lock_drop(&vmas.lock);
+	if (ret == 0)
+		ret = swap_held(lo, hi, false, held, spare);
+	sys_restore_signals(mask);
+	vma_reap();
+	return ret == 0;
+}
+
+/* The next segment of regions of @uffd above *@lo. */
+static bool abandon_next(const _Atomic(int) *uffd, uintptr_t *lo)
+{
+	struct vmap *held = NULL, *spare = NULL;
+	const struct vmap *m;
+	uintptr_t hi = 0;
+	int ret = -ESRCH;
+
+	lock_take(&vmas.lock);
+	m = ld_rlx(&vmas.map);
+	for_each_piece(s, m, *lo, UINTPTR_MAX)
+	{
+		if (s->v->uffd != uffd || s->hold)
+			continue;
+		*lo = s->start;
+		hi = s->end;
+		ret = hold(*lo, hi, &held, &spare);
+		break;
+	}
+	lock_drop(&vmas.lock);
+	if (ret == 0)
+		swap_held(*lo, hi, false, held, spare);
+	*lo = hi;
+	return hi != 0;
+}
+
+void vma_abandon_all(const _Atomic(int) *uffd)
+{
+	uintptr_t low = ld_rlx(&vmas.low), high = ld_rlx(&vmas.high), pos = 0;
+	uint64_t mask;
+
+	if (low < high)
+		dirty_salvage((char *)low, high - low);
+	mask = sys_block_signals();
+	while (abandon_next(uffd, &pos))
+		;
+	sys_restore_signals(mask);
+	vma_reap();
 }
 
 int vma_bus_page(struct vma *v, size_t page)
 {
-	long fd = sys_call2(__NR_memfd_create, "faultline", 1 /* CLOEXEC */);
-	char *addr = vma_addr(v, page);
-	void *at;
+	uintptr_t a = (uintptr_t)vma_addr(v, page);
 
-	if (fd < 0)
-		return (int)sys_mprotect(addr, FL_PAGE_SIZE, PROT_NONE);
-	at = sys_mmap(addr, FL_PAGE_SIZE, v->prot, MAP_PRIVATE | MAP_FIXED,
-		      (int)fd, 0);
-	sys_close((int)fd);
-	return is_err(at) ? (int)ptr_err(at) : 0;
-}
-
-/* ---------------------------------------------------------------------------
- * fork
- */
-
-/* Of the thread that forks; the lock. A handler that unmaps would wait for its
- * own thread. */
-static uint64_t fork_mask;
-
-void vma_fork_prepare(void)
-{
-	uint64_t mask = sys_block_signals();
-
-	lock_take(&vmas.lock);
-	fork_mask = mask;
-}
-
-void vma_fork_parent(void)
-{
-	uint64_t mask = fork_mask;
-
-	lock_drop(&vmas.lock);
-	sys_restore_signals(mask);
-}
-
-/*
- * The child has none of the mappings (MADV_DONTFORK), and the userfaultfds are
- * its parent's. Files are mapped by the kernel from now on. Where that fails,
- * an access is a SIGSEGV, never a wrong byte.
- */
-void vma_fork_child(void)
-{
-	struct vmap *m = ld_rlx(&vmas.map);
-	uint64_t mask = fork_mask;
-
-	fd_fork_child(); /* files are closed below */
-	filler_fork_child();
-	ahead_fork_child();
-	for (size_t i = 0; m && i < m->n; i++) {
-		struct vseg *s = &m->seg[i];
-
-		/* What its parent has not written yet it could not show. */
-		if (s->v->store.kind == STORE_FILE &&
-		    !(s->v->prot & PROT_WRITE))
-			map_file(s, s->start, s->end);
-		st_rlx(&vmas.ids[s->v->id], (struct vma *)NULL);
-		if (--s->v->segs == 0)
-			retire(&s->v->retired);
-	}
-	if (m)
-		retire(&m->retired);
-	st_rlx(&vmas.map, (struct vmap *)NULL);
-	st_rlx(&vmas.low, UINTPTR_MAX);
-	st_rlx(&vmas.high, (uintptr_t)0);
-	lock_drop(&vmas.lock);
-	vma_reap();
-	sys_restore_signals(mask);
+	return map_bus(a, a + FL_PAGE_SIZE, v->prot);
 }

@@ -214,6 +214,18 @@ int vma_unmap(char *addr, size_t len);
  */
 int vma_demote(char *addr, size_t len);
 
+/*
+ * Takes from the region @v the page at @addr, which somebody has claimed who
+ * will not come back: of a file all of the segment, which the kernel then maps;
+ * of another store the claimed pages from it on, up to @n, that raise SIGBUS.
+ * @files: only the former.
+ * Says whether there was something to take: not, if the page is no longer @v's,
+ * or not claimed. @v is a name, it may be gone.
+ */
+bool vma_abandon(char *addr, const struct vma *v, bool files, size_t n);
+/* The same for all regions of a userfaultfd, whole. */
+void vma_abandon_all(const _Atomic(int) *uffd);
+
 /* Every access to the page raises SIGBUS from now on. The caller owns the entry
  * and is copying. 0 or -errno. */
 int vma_bus_page(struct vma *v, size_t page);
@@ -231,10 +243,29 @@ bool vma_writable(const char *addr, size_t len);
 /* Wakes the threads that sleep in the kernel on these pages. */
 void vma_wake(struct vma *v, size_t page, size_t n);
 
-/* fork. The parent holds the lock from prepare to parent. */
+/*
+ * fork, in fork.c. The parent holds the lock from prepare to parent. The child
+ * has nothing in the place of its regions (MADV_DONTFORK). vma_fork_child maps
+ * files there, which are the kernel's from then on. Regions of other stores are
+ * served again after vma_fork_adopt, once their pager is ready; the userfaultfds
+ * from before must have been closed. vma_fork_end: no more come.
+ */
 void vma_fork_prepare(void);
 void vma_fork_parent(void);
 void vma_fork_child(void);
+bool vma_fork_owns(const struct frames *fr);
+void vma_fork_adopt(const struct frames *fr, _Atomic(int) *uffd, bool sleeps);
+void vma_fork_end(void);
+
+/* For fork.c. Under the lock: one more segment; @first: of a region that is not
+ * in the map. 0 or -ENOMEM, -EMFILE. */
+int vma_insert(const struct vseg *s, bool first);
+/* Under the lock: to be freed when nobody looks at it any more. */
+void vma_retire(struct retired *r);
+/* A mapping that is to be paged. 0 or -errno. */
+int vma_register(void *at, size_t len, int prot, _Atomic(int) *uffd);
+/* The kernel's mapping of what [a, b) of the segment shows. 0 or -errno. */
+long vma_map_file(const struct vseg *s, uintptr_t a, uintptr_t b);
 
 /* Frees what can be freed. */
 void vma_reap(void);
