@@ -88,7 +88,8 @@ struct filler {
 	 * it for a name only. */
 	_Atomic(struct vma *) serving;
 	char *buf;
-	struct frames *frames;  /* whose credit and batches it holds */
+	/* Whose credit and batches it holds. */
+	_Atomic(struct frames *) frames;
 	uint32_t credit;        /* pages it may fill */
 	struct batch *batch[2]; /* by enum frames_queue */
 	struct filler *next;    /* of those somebody has stolen */
