@@ -423,9 +423,10 @@ static long drop(char *addr, size_t len)
 
 	/* A write since then is the program's race, as with the kernel's
 	 * mappings it is not: so writable pages stay. */
-	return ret < 0 || vma_writable(addr, len) ?
-		       ret :
-		       sys_madvise(addr, len, MADV_DONTNEED);
+	if (ret < 0 || vma_writable(addr, len))
+		return ret;
+	vma_dropped(addr, len);
+	return sys_madvise(addr, len, MADV_DONTNEED);
 }
 
 long demand_sync(char *addr, size_t len, int flags)
@@ -433,7 +434,34 @@ long demand_sync(char *addr, size_t len, int flags)
 	return flags & MS_SYNC ? dirty_flush(addr, len) : dirty_sync(addr, len);
 }
 
-long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice)
+/* How much of [addr, addr + len) is in regions, or how much is not, up to where
+ * that changes. */
+static size_t piece(char *addr, size_t len, bool *region)
+{
+	uintptr_t pos = (uintptr_t)addr, end = pos + len;
+	uint64_t mask = sys_block_signals();
+	struct filler *f = filler_get();
+	const struct vseg *s;
+
+	vma_enter(f);
+	s = vma_next(f->map, pos);
+	*region = s && s->start <= pos;
+	if (s && !*region && s->start < end)
+		end = s->start;
+	for (; *region && pos < end; s++) {
+		if (s == f->map->seg + f->map->n || s->start > pos)
+			end = pos;
+		else
+			pos = s->end;
+	}
+	vma_exit(f);
+	filler_put(f);
+	sys_restore_signals(mask);
+	return end - (uintptr_t)addr;
+}
+
+static long advise_regions(struct fl_pager *p, char *addr, size_t len,
+			   int advice)
 {
 	switch (advice) {
 	case MADV_NORMAL:
@@ -468,4 +496,21 @@ long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice)
 	if (demand_hand_over(p, addr, len) < 0)
 		return -ENOMEM;
 	return sys_madvise(addr, len, advice);
+}
+
+long demand_advise(struct fl_pager *p, char *addr, size_t len, int advice)
+{
+	long ret = 0, unmapped = 0;
+	bool region;
+	size_t n;
+
+	for (; len && (ret >= 0 || ret == -ENOMEM); addr += n, len -= n) {
+		n = piece(addr, len, &region);
+		ret = region ? advise_regions(p, addr, n, advice) :
+			       sys_madvise(addr, n, advice);
+		/* As the kernel: told at the end. */
+		if (ret == -ENOMEM)
+			unmapped = ret;
+	}
+	return ret < 0 ? ret : unmapped;
 }

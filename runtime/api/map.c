@@ -286,6 +286,7 @@ void *fl_pager_mmap(struct fl_pager *p, void *addr, size_t len, int prot,
 		}
 	}
 	if (unlikely(flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE) &&
+	    range_valid(addr, page_align_up(len)) &&
 	    demand_hand_over(p, addr, len) < 0)
 		return err_ptr(-ENOMEM);
 	if (unlikely(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) &&

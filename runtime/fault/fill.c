@@ -241,7 +241,9 @@ static void publish(struct job *j, uint32_t n)
 		bool young = hot_get(f, i);
 
 		hot += young;
-		frames_note(f, v->id, j->page + i, young);
+		/* One that was dropped and comes back still is noted. */
+		if (likely(!j->paid || i > 0))
+			frames_note(f, v->id, j->page + i, young);
 	}
 	f->credit -= n - j->paid;
 	stat_count(v->frames->stats, STAT_demand_filled, n);
@@ -718,9 +720,17 @@ void fault_wake_all(void)
 	}
 }
 
-static bool touched(pte_t e, bool write)
+/* Is page @page there? @write: for writing, too. */
+static bool touched(struct vma *v, size_t page, bool write)
 {
-	return pte_present(e) && (!write || pte_dirty(e));
+	pte_t e = ptep_get_rlx(&v->pt[page]);
+	unsigned char vec = 1;
+
+	if (!pte_present(e) || (write && !pte_dirty(e)))
+		return false;
+	if (unlikely(ld_rlx(&v->dropped)))
+		sys_mincore(vma_addr(v, page), FL_PAGE_SIZE, &vec);
+	return vec & 1;
 }
 
 /* 0: look again; 1: it is not the pager's any more; -errno. */
@@ -750,7 +760,7 @@ static long touch_one(struct filler *f, const char *addr, size_t want,
 	} else {
 		write = write && j.v->prot & PROT_WRITE;
 		while (n < want && j.page + n < j.end &&
-		       touched(ptep_get_rlx(&j.v->pt[j.page + n]), write))
+		       touched(j.v, j.page + n, write))
 			n++;
 		if (n == 0)
 			ret = touch_entry(&j);

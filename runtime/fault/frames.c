@@ -185,6 +185,11 @@ static struct vma *entry_vma(uint64_t entry, size_t *page)
 static bool note_only(struct filler *f, struct frames *fr, enum frames_queue q,
 		      uint64_t entry);
 
+static bool noted_state(pte_t e)
+{
+	return pte_present(e) || pte_state(e) == PTE_BUSY;
+}
+
 /* Entries that mean nothing any more pile up where regions come and go without
  * pressure. The oldest batch: what is still present stays noted. */
 static void sweep(struct filler *f, struct frames *fr, enum frames_queue q)
@@ -197,7 +202,7 @@ static void sweep(struct filler *f, struct frames *fr, enum frames_queue q)
 		return;
 	for (uint32_t i = 0; i < b->n; i++) {
 		v = entry_vma(b->page[i], &page);
-		if (v && pte_present(ptep_get_rlx(&v->pt[page])))
+		if (v && noted_state(ptep_get_rlx(&v->pt[page])))
 			note_only(f, fr, q, b->page[i]);
 	}
 	batch_put(fr, b);
@@ -272,8 +277,9 @@ void frames_note(struct filler *f, uint32_t id, size_t page, bool young)
  * Eviction
  */
 
-/* PRESENT -> BUSY. */
-static void claim(struct victims *z, struct vma *v, size_t page)
+/* PRESENT -> BUSY. False if it is BUSY: the page may be one that is dropped and
+ * read again, which is not noted once more. */
+static bool claim(struct victims *z, struct vma *v, size_t page)
 {
 	struct pte_slot *slot = &v->pt[page];
 	pte_t e = ptep_get_rlx(slot);
@@ -283,18 +289,19 @@ static void claim(struct victims *z, struct vma *v, size_t page)
 
 	do {
 		if (!pte_present(e))
-			return;
+			return pte_state(e) != PTE_BUSY;
 	} while (!ptep_cmpxchg(&v->pte_lock, slot, &e,
 			       pte_mk_state(PTE_BUSY, 0)));
 	i = pte_dirty(e) ? BATCH_MAX - ++z->dirty : z->n++;
 	z->at[i].v = v;
 	z->at[i].page = page;
 	if (pte_dirty(e))
-		return;
+		return true;
 	if (last && (char *)last->iov_base + last->iov_len == addr)
 		last->iov_len += FL_PAGE_SIZE;
 	else
 		z->piece[z->pieces++] = (struct iovec){ addr, FL_PAGE_SIZE };
+	return true;
 }
 
 /* A run of pages that were dirty: written, then dropped; or kept, if that
@@ -361,8 +368,8 @@ static uint32_t evict_batch(struct filler *f, struct frames *fr,
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct vma *v = entry_vma(b->page[i], &page);
 
-		if (v && v->frames == fr)
-			claim(z, v, page);
+		if (v && v->frames == fr && !claim(z, v, page))
+			note_only(f, fr, q, b->page[i]);
 	}
 	fault_zap(z->piece, z->pieces);
 	n = add_rlx(&fr->clock, 1u) & PTE_PAYLOAD_MAX;
@@ -393,12 +400,16 @@ static struct batch *victim_batch(struct frames *fr, enum frames_queue *q)
 
 uint32_t frames_evict(struct filler *f, struct frames *fr, uint32_t want)
 {
+	unsigned int in_vain = 0;
 	enum frames_queue q;
 	struct batch *b;
-	uint32_t n = 0;
+	uint32_t n = 0, got;
 
-	while (n < want && (b = victim_batch(fr, &q)) != NULL) {
-		n += evict_batch(f, fr, q, b);
+	/* Pages that cannot be written, or are BUSY, come back. */
+	while (n < want && in_vain < 64 && (b = victim_batch(fr, &q)) != NULL) {
+		got = evict_batch(f, fr, q, b);
+		in_vain = got ? 0 : in_vain + 1;
+		n += got;
 		batch_put(fr, b);
 	}
 	return n;

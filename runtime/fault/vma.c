@@ -59,6 +59,22 @@ const struct vseg *vma_find(const struct vmap *m, uintptr_t addr)
 	return s && s->start <= addr ? s : NULL;
 }
 
+void vma_dropped(const char *addr, size_t len)
+{
+	uint64_t mask = sys_block_signals();
+	uintptr_t end = (uintptr_t)addr + len;
+	struct filler *f = filler_get();
+	const struct vseg *s;
+
+	vma_enter(f);
+	s = vma_next(f->map, (uintptr_t)addr);
+	for (; s && s < f->map->seg + f->map->n && s->start < end; s++)
+		st_rlx(&s->v->dropped, true);
+	vma_exit(f);
+	filler_put(f);
+	sys_restore_signals(mask);
+}
+
 bool vma_writable(const char *addr, size_t len)
 {
 	uint64_t mask = sys_block_signals();

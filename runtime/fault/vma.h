@@ -80,6 +80,9 @@ struct vma {
 	bool mmapped;        /* the program believes it to be a mapping */
 	bool kernel_waiters; /* threads may sleep in the kernel's handler */
 	size_t bytes;        /* of this struct and the table behind it */
+	/* The program has dropped pages: PRESENT may not be. Relaxed: set by
+	 * the thread that then drops them. */
+	_Atomic(bool) dropped;
 	/* enum vma_advice. Relaxed: a hint. */
 	_Atomic(uint32_t) advice;
 	/* Segments in the newest map, and those that are being taken out of
@@ -239,6 +242,9 @@ void vma_each_used(struct vma *v, size_t page, size_t end,
 
 /* Is any of the range part of a writable region? */
 bool vma_writable(const char *addr, size_t len);
+
+/* The program is about to drop pages of the range. */
+void vma_dropped(const char *addr, size_t len);
 
 /* Wakes the threads that sleep in the kernel on these pages. */
 void vma_wake(struct vma *v, size_t page, size_t n);
