@@ -40,7 +40,7 @@ static const char usage[] =
 	"  --dir=DIR         where the file is made; ${TMPDIR:-/tmp}/faultline-bench\n"
 	"  --size=BYTES      of the file (1G)\n"
 	"  --budget=BYTES    memory of the methods that manage their own; the limit\n"
-	"                    of the control group less --slack, or size/4 - slack\n"
+	"                    of the control group less --slack, or size/4\n"
 	"  --slack=BYTES     for page tables, rings and the like (16M)\n"
 	"  --threads=N,...   for random 1,2,4,8,16; for seq 1,4; else the first\n"
 	"  --methods=M,...   all that fit. --methods=help describes them\n"
@@ -65,7 +65,7 @@ static struct {
 	size_t size, budget, slack, limit;
 	unsigned int runs;
 	double secs, warm, cliff;
-	bool check, checked, progress, failed;
+	bool check, checked, quick, progress, failed;
 	FILE *json;
 	struct page_file file;
 } o;
@@ -129,10 +129,15 @@ static void check(const struct page_table *t)
 			continue;
 		}
 		o.checked = true;
-		if (page_read_ratio(l) <= MOST_READ)
+		if (page_read_ratio(l) <= MOST_READ &&
+		    page_fill_ratio(l) <= MOST_READ)
 			continue;
-		fprintf(stderr, "bench: %s, %s: read %.2f x touched\n",
-			t->title, l->method->name, page_read_ratio(l));
+		fprintf(stderr,
+			"bench: %s, %u MiB, %s: read %.2f pages a touch, "
+			"%.2f a fault\n",
+			t->title, (unsigned int)(t->span >> 20),
+			l->method->name, page_read_ratio(l),
+			page_fill_ratio(l));
 		o.failed = true;
 	}
 }
@@ -207,14 +212,19 @@ static bool serves_alone(const struct page_method *m)
 /* ------------------------------------------------------------------------
  * The workloads
  */
-static void random_lines(struct page_table *t, bool hints)
+static bool only_once(const struct page_method *m)
+{
+	return m == &page_mmap_seq || m == &page_uring_qd ||
+	       (o.quick && !(m->flags & PAGE_OURS) && m != &page_mmap_random);
+}
+
+/* @all: those, too, that say little but at one size. */
+static void random_lines(struct page_table *t, bool all)
 {
 	unsigned int i;
 
 	for (i = 0; i < o.n_methods; i++)
-		if (o.method[i]->random &&
-		    (hints || (o.method[i] != &page_mmap_seq &&
-			       o.method[i] != &page_uring_qd)))
+		if (o.method[i]->random && (all || !only_once(o.method[i])))
 			add_line(t, o.method[i], B_PAGE, false);
 }
 
@@ -235,9 +245,9 @@ static void do_random(void)
 static void do_sweep(void)
 {
 	static const double factor[] = { 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4 };
-	unsigned int i;
+	unsigned int i, n = sizeof(factor) / sizeof(factor[0]);
 
-	for (i = 0; i < sizeof(factor) / sizeof(factor[0]); i++) {
+	for (i = 0; i < n; i += o.quick ? 2 : 1) {
 		struct page_table t =
 			new_table("sweep", "working set", o.threads[0]);
 		struct page_job j = new_job(WORK_RANDOM, o.threads[0]);
@@ -431,11 +441,10 @@ static void quick(void)
 
 	o.work = "random,seq,latency";
 	o.size = 32u << 20;
-	o.slack = 1u << 20;
 	o.runs = 2;
 	o.secs = 0.15;
 	o.warm = 0.05;
-	o.check = true;
+	o.check = o.quick = true;
 	parse_threads(threads);
 }
 
@@ -536,8 +545,7 @@ static void one_option(int opt, char *arg)
 		o.check = true;
 		break;
 	case O_QUICK:
-		quick();
-		break;
+		break; /* came first */
 	case O_HELP:
 		fputs(usage, stdout);
 		exit(0);
@@ -570,16 +578,17 @@ static void defaults(void)
 
 static void set_budget(void)
 {
-	size_t all;
-
 	o.limit = page_memory_limit();
-	all = o.limit ? o.limit : o.size / 4;
 	if (o.budget)
 		return;
-	if (all <= o.slack)
+	if (!o.limit) {
+		o.budget = o.size / 4;
+		return;
+	}
+	if (o.limit <= o.slack)
 		b_die("a memory limit of %zu leaves nothing after --slack",
-		      all);
-	o.budget = all - o.slack;
+		      o.limit);
+	o.budget = o.limit - o.slack;
 }
 
 int main(int argc, char **argv)
@@ -587,6 +596,9 @@ int main(int argc, char **argv)
 	int opt;
 
 	defaults();
+	for (opt = 1; opt < argc; opt++)
+		if (!strcmp(argv[opt], "--quick"))
+			quick();
 	while ((opt = getopt_long(argc, argv, "", longopts, NULL)) != -1)
 		one_option(opt, optarg);
 	if (optind < argc)

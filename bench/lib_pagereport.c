@@ -157,6 +157,23 @@ double page_read_ratio(const struct page_line *l)
 	return io > fill ? io : fill;
 }
 
+double page_fill_ratio(const struct page_line *l)
+{
+	double most = 0, v;
+	unsigned int i;
+
+	for (i = 0; i < l->n; i++) {
+		const struct page_counts *n = &l->r[i].all;
+
+		v = n->fills ?
+			    (double)n->fill_bytes / B_PAGE / (double)n->fills :
+			    0;
+		if (v > most)
+			most = v;
+	}
+	return most;
+}
+
 static double cpu_med(const struct page_line *l)
 {
 	double v[PAGE_MAX_REPS];
@@ -306,6 +323,8 @@ static void json_line(FILE *f, const struct page_table *t,
 	fprintf(f, ",\"reads\":%.4f,\"switches\":%.4f,\"tlb\":%.4f",
 		EACH(l, reads), EACH(l, switches), EACH(l, tlb));
 	fprintf(f, ",\"cpu_us\":%.4f,\"peak\":%zu", cpu_med(l), peak(l));
+	if (l->r[0].all.fills)
+		fprintf(f, ",\"filled\":%.4f", page_fill_ratio(l));
 	if (l->r[0].windows > 1)
 		json_windows(f, &l->r[0]);
 	fputs("}\n", f);

@@ -214,14 +214,15 @@ static void run_threads(struct page_run *r)
 		n = r->job.method->flags & PAGE_ONE_THREAD ? 1 : r->job.threads;
 	struct page_thread *t = make_threads(r, n);
 	pthread_t id[PAGE_MAX_THREADS];
-	struct page_counts from;
+	struct page_counts from, first;
 	double start;
 
 	pthread_barrier_init(&line, NULL, n + 1);
 	for (i = 0; i < n; i++)
 		if (pthread_create(&id[i], NULL, work, &t[i]))
 			b_die("cannot start a thread");
-	counts(r, &from);
+	counts(r, &first);
+	from = first;
 	pthread_barrier_wait(&line);
 	start = b_now();
 	if (r->job.work == WORK_RANDOM && !r->result->err) {
@@ -229,6 +230,7 @@ static void run_threads(struct page_run *r)
 		counts(r, &from);
 		watch(r, t, n);
 		counts_since(r, &from, &r->result->n);
+		counts_since(r, &first, &r->result->all);
 	}
 	__atomic_store_n(&r->stop, true, __ATOMIC_RELAXED);
 	for (i = 0; i < n; i++) {

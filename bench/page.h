@@ -94,7 +94,8 @@ struct page_result {
 	double window[PAGE_MAX_WINDOWS]; /* touches a second */
 	double p50, p99, mean;           /* WORK_LATENCY: ns */
 	size_t peak;                     /* bytes of own memory, sampled */
-	struct page_counts n;
+	struct page_counts n;            /* while it was measured */
+	struct page_counts all;          /* from the first touch on */
 };
 
 /* The state of a run; a method adds what it needs behind .own. */
@@ -213,5 +214,7 @@ void page_report_text(FILE *f, const struct page_table *t);
 void page_report_json(FILE *f, const struct page_table *t);
 /* Bytes read for each byte touched, median. */
 double page_read_ratio(const struct page_line *l);
+/* Pages filled for each fault from the first touch on, the most of all runs. */
+double page_fill_ratio(const struct page_line *l);
 
 #endif
