@@ -539,3 +539,106 @@ Test(io, fork_child)
 		io_ctx_destroy(&ctx);
 	}
 }
+
+/* Started by one thread, finished by another. */
+
+static bool started;
+
+static void *start(void *arg)
+{
+	struct turn *t = arg;
+
+	started = io_start(t->ctx, &req[0]);
+	return NULL;
+}
+
+static void relay(int fd, bool direct, bool by_another, unsigned int *seed)
+{
+	struct io_ctx ctx;
+	struct turn t = { &ctx, fd };
+	pthread_t thread;
+
+	io_ctx_init(&ctx, IO_AUTO);
+	for (int i = 0; i < 50; i++) {
+		pieces(1, fd, ODD, direct ? 4096 : 1, direct, seed);
+		if (by_another) {
+			/* The kernel may cancel what an exited thread began:
+			 * it is read all the same. */
+			cr_assert_eq(pthread_create(&thread, NULL, start, &t),
+				     0);
+			cr_assert_eq(pthread_join(thread, NULL), 0);
+		} else {
+			start(&t);
+		}
+		if (!started)
+			cr_skip_test("no io_uring here");
+		req[0].res = io_finish(&ctx, &req[0]);
+		check(1, ODD, "relay");
+	}
+	io_ctx_destroy(&ctx);
+}
+
+Test(io, relays)
+{
+	int fd = disk(ODD, O_DIRECT);
+	unsigned int seed = 17;
+
+	relay(fd, true, false, &seed);
+	relay(fd, true, true, &seed);
+	files_end();
+	fd = disk(ODD, 0);
+	relay(fd, false, false, &seed);
+	relay(fd, false, true, &seed);
+}
+
+/* Spoilt in flight: the rest is read when it is finished. */
+Test(io, relays_spoilt)
+{
+	static const struct io_inject in[] = {
+		{ .short_every = 1 },
+		{ .eintr_every = 2 },
+	};
+	int fd = disk(ODD, 0);
+	unsigned int seed = 19;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(in); i++) {
+		io_inject(&in[i]);
+		relay(fd, false, true, &seed);
+		io_inject(NULL);
+	}
+}
+
+static void late_refusal(int fd, long err)
+{
+	unsigned int seed = 23;
+	struct io_ctx ctx;
+
+	io_ctx_init(&ctx, IO_AUTO);
+	pieces(1, fd, SIZE, 4096, true, &seed);
+	if (!io_start(&ctx, &req[0]))
+		return;
+	must(!refuse_syscall(__NR_io_uring_enter, (int)err));
+	req[0].res = io_finish(&ctx, &req[0]);
+	check(1, SIZE, "finished");
+	must(!io_start(&ctx, &req[0]));
+	must(io_engine_refused(IO_URING));
+	must(!io_start(&ctx, &req[0]));
+	io_ctx_destroy(&ctx);
+}
+
+Test(io, relays_refused)
+{
+	static const int err[] = { EPERM, ENOSYS };
+	int fd = disk(SIZE, O_DIRECT), status;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(err); i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			late_refusal(fd, err[i]);
+			_exit(0);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert_eq(status, 0);
+	}
+}
