@@ -131,7 +131,10 @@ static int open_shards(enum delivery d)
 			break;
 	}
 	mode.d[d].shards = n;
-	return n ? 0 : fd;
+	if (n)
+		return 0;
+	/* Else it was offered once, and is refused now. */
+	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM ? fd : -ENOTSUP;
 }
 
 int delivery_open(enum conf_fault want, bool preload)
