@@ -305,6 +305,10 @@ FL_API int fl_sigaction(int sig, const struct sigaction *act,
  * Returns 0 if there is nothing of the kind, which is quick to say; else 1,
  * whether or not every page could be had: the system call will tell.
  *
+ * fl_touch_range - two words that stay where they are: no demand region lies
+ * below the first or at or above the second, so that a wrapper need not call
+ * fl_touch() for a buffer elsewhere.
+ *
  * fl_fd_next - the lowest descriptor >= @fd that is the pager's, or -1.
  *
  * fl_fd_evade - the program is about to put a file of its own on @fd; if that
@@ -314,6 +318,7 @@ FL_API int fl_sigaction(int sig, const struct sigaction *act,
  */
 FL_API int fl_sigbus_taken(void);
 FL_API int fl_touch(const void *addr, size_t length, int write);
+FL_API const volatile uintptr_t *fl_touch_range(void);
 FL_API int fl_fd_next(int fd);
 FL_API int fl_fd_evade(int fd);
 
