@@ -26,6 +26,7 @@
 #define FL_MADV_DONTNEED_LOCKED 24
 
 _Atomic(bool) delivery_blind;
+_Atomic(int) delivery_empty = -1;
 
 static struct {
 	bool probed;
@@ -118,6 +119,19 @@ static void open_pidfd(void)
 	sys_close((int)fd);
 }
 
+static void open_empty(void)
+{
+	long fd;
+
+	if (fd_get(&delivery_empty) >= 0)
+		return;
+	fd = sys_call2(__NR_memfd_create, "faultline", 1 /* CLOEXEC */);
+	if (fd < 0)
+		return;
+	fd_reserve((int)fd, &delivery_empty);
+	sys_close((int)fd);
+}
+
 /* As many of the wanted descriptors as there are. 0 or -errno. */
 static int open_shards(enum delivery d)
 {
@@ -151,6 +165,7 @@ int delivery_open(enum conf_fault want, bool preload)
 	if (d >= 0 && !mode.d[d].shards) {
 		ret = open_shards((enum delivery)d);
 		open_pidfd();
+		open_empty();
 	}
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);

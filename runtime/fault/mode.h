@@ -60,6 +60,10 @@ static inline bool delivery_sleeps(enum delivery d)
 /* Do system calls fail on an absent page? Relaxed: grows only. */
 extern _Atomic(bool) delivery_blind;
 
+/* A file without a byte: its mappings raise SIGBUS. -1: none could be had.
+ * Opened before there may be no descriptors; fdtable.h. */
+extern _Atomic(int) delivery_empty;
+
 /* Drops the pages of the pieces from the page table, with one flush where the
  * kernel can. Async-signal-safe. */
 void fault_zap(struct iovec *piece, unsigned int n);

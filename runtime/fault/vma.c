@@ -24,6 +24,7 @@
 #include "base/far.h"
 #include "fault/fdtable.h"
 #include "fault/frames.h"
+#include "fault/mode.h"
 #include "fault/uffd.h"
 #include "base/ban.h"
 
@@ -641,14 +642,16 @@ static void revive(const struct vmap *m, uintptr_t lo, uintptr_t hi)
 /* Pages that raise SIGBUS; where that cannot be had, SIGSEGV. */
 static int map_bus(uintptr_t a, uintptr_t b, int prot)
 {
-	long fd = sys_call2(__NR_memfd_create, "faultline", 1 /* CLOEXEC */);
 	void *at;
+	int fd;
 
-	if (fd < 0)
-		return (int)sys_mprotect((void *)a, b - a, PROT_NONE);
-	at = sys_mmap((void *)a, b - a, prot, MAP_PRIVATE | MAP_FIXED, (int)fd,
-		      0);
-	sys_close((int)fd);
+	do {
+		fd = fd_get(&delivery_empty);
+		if (fd < 0)
+			return (int)sys_mprotect((void *)a, b - a, PROT_NONE);
+		at = sys_mmap((void *)a, b - a, prot, MAP_PRIVATE | MAP_FIXED,
+			      fd, 0);
+	} while (unlikely(!fd_still(&delivery_empty, fd)));
 	return is_err(at) ? (int)ptr_err(at) : 0;
 }
 
