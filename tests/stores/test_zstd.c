@@ -601,6 +601,13 @@ Test(zstd, mapped)
 	files = open_files();
 	cr_assert_eq(fl_pager_munmap(pager, p, len), 0);
 	cr_assert_eq(open_files(), files - 1);
+	/* Again, in pieces: closed with the last one. */
+	p = fl_zstd_map(pager, fd, &len, FL_REGION_RANDOM);
+	cr_assert_not(FL_IS_ERR(p));
+	cr_assert_eq(fl_pager_munmap(pager, p, FRAME), 0);
+	cr_assert_eq(memcmp((char *)p + FRAME, plain + FRAME, FRAME), 0);
+	cr_assert_eq(fl_pager_munmap(pager, (char *)p + FRAME, len - FRAME), 0);
+	cr_assert_eq(open_files(), files - 1);
 	cr_assert_eq(fl_pager_close(pager), 0);
 }
 
