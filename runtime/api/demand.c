@@ -276,6 +276,10 @@ static void *map_file(struct fl_pager *p, int fd, uint64_t off, size_t len,
 		v->bytes_end = (uint64_t)store_size(&v->store);
 	v->eof_zero = p->conf.eof == CONF_EOF_ZERO;
 	v->mmapped = mmapped;
+	/* Through the page cache, the kernel reads ahead of a sequential
+	 * reader while this thread fills; nobody else does. */
+	if (mmapped)
+		store_advise(&v->store, POSIX_FADV_NORMAL);
 	return publish(p, v, flags);
 }
 
