@@ -145,9 +145,10 @@ void ahead_start(struct vma *v, size_t page, size_t n, size_t end)
 {
 	uint32_t word;
 
-	/* Where the kernel reads ahead, or cannot be made to. */
-	if (v->store.kind != STORE_FILE || !ld_rlx(&v->store.direct) ||
-	    io_engine_refused(IO_URING))
+	/* Where the kernel reads ahead, or cannot be made to; nor a file whose
+	 * pages may be written to, and go, between the read and the fill. */
+	if (v->store.kind != STORE_FILE || v->prot & PROT_WRITE ||
+	    !ld_rlx(&v->store.direct) || io_engine_refused(IO_URING))
 		return;
 	for (unsigned int k = 1; k <= AHEAD_DEPTH; k++) {
 		size_t at = page + k * n;
