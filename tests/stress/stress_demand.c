@@ -11,9 +11,10 @@
  * grow back; reads fail, come short, are interrupted and delayed; threads
  * prefetch, advise, and fork, and the child checks what its thread could see.
  *
- * Three kinds of region: a file that stays as it is; one that is cut now and
- * then, where zeros and SIGBUS are right answers, too; and a store of the
- * program's own, of which certain pages cannot be read.
+ * Four kinds of region: a file that stays as it is; one that is cut now and
+ * then, where zeros and SIGBUS are right answers, too; a store of the program's
+ * own, of which certain pages cannot be read; and a file that is written to
+ * through the region, by which no write may be lost.
  *
  * One wrong byte, a signal that is not due, a call that fails, a budget
  * overdrawn by more than a page and a granule for each thread, or 10 s in which
@@ -34,8 +35,9 @@
 #include <sys/wait.h>
 
 #include "faultline.h"
-#include "io/io.h"
+#include "support/failing.h"
 #include "support/stress.h"
+#include "support/versions.h"
 
 #define PAGE ((size_t)4096)
 #define RW (PROT_READ | PROT_WRITE)
@@ -44,9 +46,6 @@
 #define NR_CHUNKS 8
 #define NR_FILES 6
 #define NR_CUT 2 /* the last ones are cut */
-#define FILE_PAGES 2048
-#define STORE_ID 77
-#define BAD_PAGE(n) ((n) % 97 == 13) /* of the store */
 #define GRANULE ((size_t)128 << 10)
 #define HANG_S 10
 #define MAX_THREADS 256
@@ -62,6 +61,7 @@ enum kind {
 	STABLE,
 	CUT,
 	STORE,
+	WRITE, /* each slot has a file of its own */
 	NR_KINDS
 };
 
@@ -92,10 +92,12 @@ struct slot {
 
 struct worker {
 	pthread_t thread;
+	unsigned int no;
 	struct rng rng;
 	_Atomic uint64_t steps;
 	int memfd;
 	uint64_t maps, cuts, squats, forks, demotions, signals, prefetches;
+	uint64_t writes;
 };
 
 static struct slot slots[NR_SLOTS];
@@ -103,6 +105,9 @@ static struct fl_pager *pagers[2];
 static const char *mode;
 static int file_fd[NR_FILES], cut_fd[NR_FILES];
 static size_t file_len[NR_FILES];
+static int write_fd[NR_SLOTS];
+static struct version version[NR_SLOTS][FILE_PAGES];
+static long nr_threads;
 static atomic_int stop;
 static _Atomic uint64_t wrong, failed, next_id = 1000;
 /* Odd while reads are made to fail. */
@@ -140,32 +145,6 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 }
 
 /* ---------------------------------------------------------------------------
- * The store
- */
-
-static ssize_t store_read_words(void *store, void *buf, size_t len,
-				uint64_t off)
-{
-	size_t size = FILE_PAGES * PAGE;
-
-	(void)store;
-	if (off >= size)
-		return 0;
-	if (len > size - off)
-		len = size - off;
-	for (size_t i = 0; i < len; i += PAGE)
-		if (BAD_PAGE((off + i) / PAGE))
-			return -EREMOTEIO;
-	words_fill(buf, STORE_ID, off, len);
-	return (ssize_t)len;
-}
-
-static const struct fl_store_ops store_ops = {
-	.size = sizeof(store_ops),
-	.read = store_read_words,
-};
-
-/* ---------------------------------------------------------------------------
  * Looking at pages
  */
 
@@ -177,6 +156,12 @@ static bool may_fail(const struct slot *s, size_t page)
 	return s->kind == CUT || GET(failing) != s->failing || s->failing & 1;
 }
 
+/* Of the file of a slot's writable region. */
+static uint64_t write_id(const struct slot *s)
+{
+	return (uint64_t)(s - slots) + 100;
+}
+
 static size_t page_wrong(const struct slot *s, size_t page)
 {
 	const unsigned char *at = s->p + page * PAGE;
@@ -184,6 +169,9 @@ static size_t page_wrong(const struct slot *s, size_t page)
 	uint64_t id = s->kind == STORE ? STORE_ID : s->file;
 	size_t end = s->kind == STORE ? FILE_PAGES * PAGE : file_len[s->file];
 
+	if (s->kind == WRITE)
+		return version_wrong((const void *)at, write_id(s), off,
+				     &version[s - slots][off / PAGE]);
 	if (off >= end)
 		have = 0;
 	else if (end - off < PAGE)
@@ -300,6 +288,45 @@ static void prefetch(struct worker *w, struct slot *s, unsigned int c)
 	w->prefetches++;
 }
 
+/* A page that is the thread's to write to. */
+static void write_some(struct worker *w, struct slot *s, unsigned int c)
+{
+	size_t n = chunk_pages(s), base = s->off / PAGE + c * n;
+	size_t skip = (w->no + (size_t)nr_threads - base % (size_t)nr_threads) %
+		      (size_t)nr_threads;
+	size_t page = c * n + skip;
+
+	if (skip >= n)
+		return;
+	if (sigsetjmp(on_bus_env, 1)) {
+		w->signals++;
+		if (!may_fail(s, page)) {
+			fprintf(stderr, "SIGBUS at a write to page %zu\n",
+				page);
+			COUNT_UP(failed);
+		}
+		return;
+	}
+	on_bus_armed = 1;
+	version_write((void *)(s->p + page * PAGE), write_id(s),
+		      (base + skip) * PAGE, &version[s - slots][base + skip]);
+	on_bus_armed = 0;
+	w->writes++;
+}
+
+static void sync_some(struct worker *w, struct slot *s, unsigned int c)
+{
+	unsigned char *at;
+	size_t len;
+	int ret;
+
+	some_range(w, s, c, &at, &len);
+	ret = fl_pager_msync(s->pager, at, len,
+			     rng_below(&w->rng, 20) ? MS_ASYNC : MS_SYNC);
+	if (ret)
+		fail("msync", ret);
+}
+
 static void advise(struct worker *w, struct slot *s, unsigned int c)
 {
 	static const int advice[] = { MADV_NORMAL,     MADV_RANDOM,
@@ -365,7 +392,7 @@ static int child(struct worker *w, struct slot *s, unsigned int c)
 	atomic_store_explicit(&failed, 0, memory_order_relaxed);
 	atomic_store_explicit(&wrong, 0, memory_order_relaxed);
 	alarm(60);
-	if (s->kind != STORE)
+	if (s->kind == STABLE || s->kind == CUT)
 		for (size_t i = 0; i < chunk_pages(s); i += 7)
 			look(w, s, c * chunk_pages(s) + i, "in a child");
 	mine.file = rng_below(&w->rng, NR_FILES - NR_CUT);
@@ -411,6 +438,10 @@ static void step_shared(struct worker *w, struct slot *s, unsigned int c)
 
 	if (fork_every && rng_below(&w->rng, (unsigned int)fork_every) == 0)
 		fork_one(w, s, c);
+	else if (s->kind == WRITE && k % 3 == 0)
+		write_some(w, s, c);
+	else if (s->kind == WRITE && k % 41 == 0)
+		sync_some(w, s, c);
 	else if (k < 600)
 		read_random(w, s, c);
 	else if (k < 850)
@@ -479,8 +510,9 @@ static void step_alone(struct worker *w, struct slot *s, struct chunk *k,
 					    chunk_len(s), PROT_NONE);
 
 		if (!ret)
-			ret = fl_pager_mprotect(s->pager, chunk_addr(s, c),
-						chunk_len(s), PROT_READ);
+			ret = fl_pager_mprotect(
+				s->pager, chunk_addr(s, c), chunk_len(s),
+				s->kind == WRITE ? RW : PROT_READ);
 		if (ret)
 			fail("mprotect of a chunk", ret);
 		w->demotions++;
@@ -511,6 +543,10 @@ static void slot_map(struct worker *w, struct slot *s)
 	if (s->kind == STORE)
 		s->p = fl_region_map(s->pager, &store_ops, NULL, s->off,
 				     s->pages * PAGE, PROT_READ, flags);
+	else if (s->kind == WRITE)
+		s->p = fl_region_map_file(s->pager, write_fd[s - slots],
+					  (off_t)s->off, s->pages * PAGE, RW,
+					  flags);
 	else
 		s->p = fl_region_map_file(s->pager, file_fd[s->file],
 					  (off_t)s->off, s->pages * PAGE,
@@ -661,27 +697,10 @@ static void *cutter(void *arg)
 
 static void *injector(void *arg)
 {
-	static const struct io_inject how[] = {
-		{ .short_every = 3, .eintr_every = 5 },
-		{ .delay_us = 2000 },
-		{ .eio_every = 50, .short_every = 7 },
-		{ .eio_every = 5, .delay_us = 300 },
-	};
 	struct rng rng = { .s = (uint64_t)(uintptr_t)arg };
 
-	while (!GET(stop)) {
-		unsigned int k = rng_below(&rng, 4);
-
-		nap_ms(50);
-		if (how[k].eio_every)
-			COUNT_UP(failing);
-		io_inject(&how[k]);
-		nap_ms(50 + rng_below(&rng, 50));
-		io_inject(NULL);
-		nap_ms(how[k].eio_every ? 50 : 0); /* who has read its orders */
-		if (how[k].eio_every)
-			COUNT_UP(failing);
-	}
+	while (!GET(stop))
+		inject_some(&rng, &failing);
 	return NULL;
 }
 
@@ -708,6 +727,51 @@ static int make_files(void)
 			return -1;
 	}
 	return 0;
+}
+
+static int make_written(void)
+{
+	_Atomic uint64_t *buf = aligned_alloc(PAGE, PAGE);
+
+	for (unsigned int i = 0; i < NR_SLOTS; i++) {
+		FILE *f = tmpfile();
+
+		write_fd[i] = f ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
+		if (write_fd[i] < 0)
+			return -1;
+		fclose(f);
+		for (size_t at = 0; at < FILE_PAGES * PAGE; at += PAGE) {
+			version_put(buf, write_id(&slots[i]), at, 0);
+			if (pwrite(write_fd[i], (void *)buf, PAGE, (off_t)at) !=
+			    (ssize_t)PAGE)
+				return -1;
+		}
+	}
+	free((void *)buf);
+	return 0;
+}
+
+/* What was written is in the files, whatever is still mapped or was. */
+static void check_written(void)
+{
+	_Atomic uint64_t *buf = aligned_alloc(PAGE, PAGE);
+
+	for (unsigned int i = 0; i < NR_SLOTS; i++)
+		for (size_t n = 0; n < FILE_PAGES; n++) {
+			size_t bad = 512;
+
+			if (pread(write_fd[i], (void *)buf, PAGE,
+				  (off_t)(n * PAGE)) == (ssize_t)PAGE)
+				bad = version_wrong(buf, write_id(&slots[i]),
+						    n * PAGE, &version[i][n]);
+			if (!bad)
+				continue;
+			fprintf(stderr,
+				"file of slot %u, page %zu: %zu wrong words\n",
+				i, n, bad);
+			COUNT_UP(wrong);
+		}
+	free((void *)buf);
 }
 
 /* ---------------------------------------------------------------------------
@@ -800,16 +864,18 @@ static void report(const struct worker *w, long threads, const uint64_t most[2])
 		all.demotions += w[i].demotions;
 		all.signals += w[i].signals;
 		all.prefetches += w[i].prefetches;
+		all.writes += w[i].writes;
 	}
-	printf("%s: %ld threads: %llu steps, %llu maps, %llu partial unmaps, %llu squatters, %llu demotions, %llu prefetches, %llu forks, %llu SIGBUS; at most %llu and %llu bytes held; %llu wrong words, %llu failures\n",
+	printf("%s: %ld threads: %llu steps, %llu maps, %llu partial unmaps, %llu squatters, %llu demotions, %llu prefetches, %llu writes, %llu forks, %llu SIGBUS; at most %llu and %llu bytes held; %llu wrong words, %llu failures\n",
 	       mode, threads, (unsigned long long)steps,
 	       (unsigned long long)all.maps, (unsigned long long)all.cuts,
 	       (unsigned long long)all.squats,
 	       (unsigned long long)all.demotions,
 	       (unsigned long long)all.prefetches,
-	       (unsigned long long)all.forks, (unsigned long long)all.signals,
-	       (unsigned long long)most[0], (unsigned long long)most[1],
-	       (unsigned long long)GET(wrong), (unsigned long long)GET(failed));
+	       (unsigned long long)all.writes, (unsigned long long)all.forks,
+	       (unsigned long long)all.signals, (unsigned long long)most[0],
+	       (unsigned long long)most[1], (unsigned long long)GET(wrong),
+	       (unsigned long long)GET(failed));
 	for (unsigned int i = 0; (name = fl_stat_name(i)) != NULL; i++) {
 		uint64_t a = 0, b = 0;
 
@@ -845,10 +911,12 @@ static int run(int argc, char **argv, double secs)
 	if (threads > MAX_THREADS ||
 	    open_pagers(arg_text(argc, argv, "options")))
 		return 1;
+	nr_threads = threads;
 	w[0].rng.s = (uint64_t)seed;
 	for (unsigned int i = 0; i < NR_SLOTS; i++)
 		slot_map(&w[0], &slots[i]);
 	for (long i = 0; i < threads; i++) {
+		w[i].no = (unsigned int)i;
 		w[i].rng.s = (uint64_t)seed * 1000003 + (uint64_t)i;
 		w[i].memfd = memfd_create("stress", MFD_CLOEXEC);
 		start(&w[i].thread, work, &w[i]);
@@ -870,6 +938,7 @@ static int run(int argc, char **argv, double secs)
 	report(w, threads, most);
 	for (unsigned int i = 0; i < NR_SLOTS; i++)
 		slot_unmap(&slots[i]);
+	check_written();
 	for (int i = 0; i < 2; i++) {
 		int ret = fl_pager_close(pagers[i]);
 
@@ -896,7 +965,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < NR_SLOTS; i++)
 		for (unsigned int c = 0; c < NR_CHUNKS; c++)
 			pthread_rwlock_init(&slots[i].chunk[c].lock, &attr);
-	if (make_files()) {
+	if (make_files() || make_written()) {
 		perror("set-up");
 		return 1;
 	}
