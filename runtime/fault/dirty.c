@@ -33,6 +33,28 @@ static bool ours(const struct vmap *m, const struct vma *v, size_t page,
 	return s && s->v == v && s->end - a >= n << FL_PAGE_SHIFT;
 }
 
+/*
+ * Program memory that is write-protected: the kernel has put every store to it
+ * before, or lets it wait. ThreadSanitizer does not know of that.
+ */
+#if FL_TSAN
+#define UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#else
+#define UNSEEN
+#endif
+UNSEEN static void copy_out(void *to, const void *from, size_t len)
+{
+#if FL_TSAN
+	const volatile uint64_t *src = from;
+	volatile uint64_t *dst = to;
+
+	for (size_t i = 0; i < len / sizeof(*src); i++)
+		dst[i] = src[i];
+#else
+	memcpy(to, from, len);
+#endif
+}
+
 long dirty_write(struct filler *f, struct vma *v, size_t page, size_t n)
 {
 	size_t len = n << FL_PAGE_SHIFT;
@@ -42,7 +64,7 @@ long dirty_write(struct filler *f, struct vma *v, size_t page, size_t n)
 	if (ours(filler_copying(f), v, page, n)) {
 		ret = protect(v, page, n, true);
 		if (ret == 0)
-			memcpy(f->buf, vma_addr(v, page), len);
+			copy_out(f->buf, vma_addr(v, page), len);
 	}
 	filler_copied(f);
 	if (ret < 0)

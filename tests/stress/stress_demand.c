@@ -354,7 +354,7 @@ static void give_kernel(struct worker *w, struct slot *s, unsigned int c)
 	bool any = some_range(w, s, c, &at, &len);
 	ssize_t ret;
 
-	if (s->kind == CUT || any)
+	if (s->kind == CUT || any || (UNDER_TSAN && s->kind == WRITE))
 		return;
 	if (fl_prefetch(s->pager, at, len))
 		return;
