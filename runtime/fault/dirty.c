@@ -129,6 +129,14 @@ static bool claim(struct vma *v, size_t page)
 	       ptep_cmpxchg(&v->pte_lock, slot, &e, pte_mk_state(PTE_BUSY, 0));
 }
 
+/* Is the page being written, or still to be? */
+static bool must_wait(struct vma *v, size_t page)
+{
+	pte_t e = ptep_get(&v->pt[page]);
+
+	return pte_state(e) == PTE_BUSY || (pte_present(e) && pte_dirty(e));
+}
+
 /* A run of dirty pages from @page on, not past @end. Returns the page after it;
  * *err is set if there was an error and none before. */
 static size_t clean_run(struct filler *f, struct vma *v, size_t page,
@@ -139,8 +147,8 @@ static size_t clean_run(struct filler *f, struct vma *v, size_t page,
 
 	while (n < most && page + n < end && claim(v, page + n))
 		n++;
-	if (n == 0)
-		return page + 1;
+	if (n == 0) /* or has an evictor been faster? */
+		return must_wait(v, page) ? page : page + 1;
 	ret = dirty_write(f, v, page, n);
 	dirty_restore(f, v, page, n, ret < 0);
 	if (ret < 0 && ret != -ECANCELED && *err == 0)
