@@ -29,11 +29,6 @@
 /* The signals libc keeps for itself. */
 #define LIBC_SIGNALS (sig_bit(32) | sig_bit(33))
 
-/* Is the stand-in itself in this thread's mask, in the mask of a handler? Only
- * for what is read back. Relaxed: one word. */
-static FL_TLS bool stand_in;
-static _Atomic(uint64_t) stand_in_of;
-
 uint64_t sig_kernel_mask(void)
 {
 	uint64_t m = 0;
@@ -44,7 +39,7 @@ uint64_t sig_kernel_mask(void)
 
 uint64_t sig_program_mask(void)
 {
-	return sig_outward(sig_kernel_mask(), stand_in);
+	return sig_outward(sig_kernel_mask());
 }
 
 void sig_set_kernel_mask(uint64_t m)
@@ -66,27 +61,19 @@ static uint64_t to_kernel(int how, uint64_t m)
 
 static long set_mask(int how, const sigset_t *set, sigset_t *old)
 {
-	bool kept = fl_sigbus_taken(), had = stand_in;
-	uint64_t m = set ? sig_of_set(set) : 0, k = m, was = 0;
+	bool kept = fl_sigbus_taken();
+	uint64_t k = set ? sig_of_set(set) : 0, was = 0;
 	long ret;
 
 	if (set && kept)
-		k = to_kernel(how, m);
+		k = to_kernel(how, k);
 	k &= ~LIBC_SIGNALS;
 	ret = sys_call4(__NR_rt_sigprocmask, how, set ? &k : NULL, &was,
 			sizeof(k));
 	if (ret < 0)
 		return ret;
-	if (set && kept) {
-		bool in = m & sig_bit(SIG_STAND_IN);
-
-		if (how == SIG_SETMASK)
-			stand_in = in;
-		else if (in)
-			stand_in = how == SIG_BLOCK;
-	}
 	if (old)
-		sig_to_set(old, kept ? sig_outward(was, had) : was);
+		sig_to_set(old, kept ? sig_outward(was) : was);
 	return 0;
 }
 
@@ -176,7 +163,7 @@ FL_API int pthread_attr_getsigmask_np(const pthread_attr_t *attr, sigset_t *set)
 	int ret = next(pthread_attr_getsigmask_np)(attr, set);
 
 	if (ret == 0 && fl_sigbus_taken())
-		sig_to_set(set, sig_outward(sig_of_set(set), false));
+		sig_to_set(set, sig_outward(sig_of_set(set)));
 	return ret;
 }
 
@@ -188,7 +175,6 @@ FL_API int sigaction(int sig, const struct sigaction *act,
 		     struct sigaction *old)
 {
 	struct sigaction a;
-	uint64_t m, had = ld_rlx(&stand_in_of);
 	int ret;
 
 	if (!fl_sigbus_taken())
@@ -197,21 +183,14 @@ FL_API int sigaction(int sig, const struct sigaction *act,
 		return fl_sigaction(sig, act, old);
 	if (act) {
 		a = *act;
-		m = sig_of_set(&a.sa_mask);
-		sig_to_set(&a.sa_mask, sig_inward(m));
+		inward(&act->sa_mask, &a.sa_mask);
+		act = &a;
 	}
-	ret = next(sigaction)(sig, act ? &a : NULL, old);
-	if (ret != 0)
-		return ret;
-	if (act && m & sig_bit(SIG_STAND_IN))
-		or_rlx(&stand_in_of, sig_bit(sig));
-	else if (act)
-		and_rlx(&stand_in_of, ~sig_bit(sig));
-	if (old) {
-		m = sig_of_set(&old->sa_mask);
-		sig_to_set(&old->sa_mask, sig_outward(m, had & sig_bit(sig)));
-	}
-	return 0;
+	ret = next(sigaction)(sig, act, old);
+	if (ret == 0 && old)
+		sig_to_set(&old->sa_mask,
+			   sig_outward(sig_of_set(&old->sa_mask)));
+	return ret;
 }
 
 static bool is_bus(int sig)

@@ -10,6 +10,9 @@
  * a handler restore it, and the SIGBUS handler finds it in the interrupted
  * context. Masks are translated where they enter and leave the kernel:
  * sig_inward() and sig_outward().
+ *
+ * SIGSTKFLT itself can then not be blocked, and is reported as blocked where half
+ * of the signals of old are, as after sigfillset(3).
  */
 #ifndef FL_BASE_SIGBIT_H
 #define FL_BASE_SIGBIT_H
@@ -49,14 +52,14 @@ static inline uint64_t sig_inward(uint64_t m)
 	return bus ? m | sig_bit(SIG_STAND_IN) : m;
 }
 
-/* From the kernel's mask to the program's; @stand_in: it had that one, too. A
- * SIGBUS that is blocked indeed (see fault/signal.c) counts as well. */
-static inline uint64_t sig_outward(uint64_t m, bool stand_in)
+/* From the kernel's mask to the program's. A SIGBUS that is blocked indeed (see
+ * fault/signal.c) counts as well. */
+static inline uint64_t sig_outward(uint64_t m)
 {
 	bool bus = m & (sig_bit(SIG_STAND_IN) | sig_bit(SIGBUS));
 
 	m &= ~(sig_bit(SIGBUS) | sig_bit(SIG_STAND_IN));
-	if (stand_in)
+	if (__builtin_popcountll(m & 0x7fffffff) >= 16)
 		m |= sig_bit(SIG_STAND_IN);
 	return bus ? m | sig_bit(SIGBUS) : m;
 }

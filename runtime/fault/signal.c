@@ -310,7 +310,7 @@ int signal_action(int sig, const struct sigaction *act, struct sigaction *old)
 			new.mask = sig_inward(new.mask);
 		ret = kernel_action(sig, act ? &new : NULL, &was);
 		if (kept)
-			was.mask = sig_outward(was.mask, false);
+			was.mask = sig_outward(was.mask);
 	}
 	if (ret == 0 && old) {
 		old->sa_handler = (void (*)(int))was.handler;
