@@ -16,9 +16,8 @@ static int fl_start(struct page_run *r, const char *fault, unsigned int flags)
 	void *p;
 	int err, n;
 
-	n = snprintf(opt, sizeof(opt),
-		     "mem=%zu,fault=%s,direct=%s%s%s", j->budget,
-		     fault, j->work == WORK_LATENCY ? "no" : "yes",
+	n = snprintf(opt, sizeof(opt), "mem=%zu,fault=%s,direct=%s%s%s",
+		     j->budget, fault, j->work == WORK_LATENCY ? "no" : "yes",
 		     j->options ? "," : "", j->options ? j->options : "");
 	/* elsewhere it is the library's business */
 	if (j->work == WORK_LATENCY && n > 0 && (size_t)n < sizeof(opt))
