@@ -3,7 +3,8 @@
 #
 # install.sh BUILD_DIR CMAKE PREFIX LIBDIR CC - installs into an empty folder;
 # everything is there, no dead manual link; a program that knows only what
-# pkg-config says builds and runs, dynamically and against the archive.
+# pkg-config says builds and runs, dynamically and against the archive; so do the
+# examples, from where they are installed.
 set -u
 build=$1 cmake=$2 prefix=$3 libdir=$4 cc=$5
 here=$(cd "$(dirname "$0")" && pwd)
@@ -70,6 +71,21 @@ fi
 if nm -g --defined-only "$top/$libdir/libfaultline.a" |
 	awk 'NF == 3 && $3 !~ /^fl_/ { print; found = 1 } END { exit !found }'; then
 	fail "the archive shows these internal names"
+fi
+
+# The examples, as a reader builds them.
+cp -r "$top/share/doc/faultline/examples" "$tmp/examples" ||
+	fail "no examples"
+if make -s -C "$tmp/examples" CC="$cc" CFLAGS="-O2 -Wall -Wextra -Werror"; then
+	for one in scan-tree own-store; do
+		LD_LIBRARY_PATH=$top/$libdir PATH=$top/bin:$PATH \
+			"$tmp/examples/check.sh" "$tmp/examples" $one
+		rc=$?
+		[ $rc -eq 0 ] || [ $rc -eq 77 ] ||
+			fail "the example $one exits with $rc"
+	done
+else
+	fail "the examples do not build"
 fi
 
 # What was installed preloads from where it is.
