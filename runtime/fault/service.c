@@ -2,11 +2,14 @@
 /* service.c - see service.h. */
 #include "fault/service.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "fault/fault.h"
@@ -14,6 +17,10 @@
 #include "fault/frames.h"
 #include "fault/uffd.h"
 #include "fault/vma.h"
+
+/* For the watchdog's last act alone, see first_gone. */
+static void (*const libc_exit)(int) = exit;
+
 #include "base/ban.h"
 
 #define PR_SET_NAME 15
@@ -23,7 +30,7 @@
 
 /* The watchdog's nap while nothing is served, after which it looks all the
  * same: a filter may have killed threads before they could say anything. */
-#define PARKED_S 10
+#define PARKED_S 5
 
 struct service_patience service_patience = {
 	.check_ms = 500,
@@ -458,6 +465,43 @@ static void park(void)
 	st_rlx(&watch.parked, 0u);
 }
 
+/* Has the thread ended that began the program? *@threads: how many there are,
+ * that one included. */
+static bool first_ended(uint32_t *threads)
+{
+	char buf[512];
+	long n = file_read(AT_FDCWD, "/proc/self/stat", buf, sizeof(buf));
+	const char *at = NULL;
+
+	for (long i = 0; i < n; i++)
+		if (buf[i] == ')') /* the name may have some, too */
+			at = &buf[i];
+	if (!at || at + 2 >= buf + n || at[2] != 'Z')
+		return false;
+	/* The state is the third field, threads are the twentieth. */
+	for (int field = 2; field < 20 && *at; at++)
+		field += *at == ' ';
+	*threads = (uint32_t)text_u64(at, &at);
+	return true;
+}
+
+/*
+ * A program's threads may all end without one calling exit(3); libc then does,
+ * in the last one. It counts ours, too, so the watchdog is the last one.
+ */
+static bool first_gone(void)
+{
+	uint32_t threads, ours = 1;
+
+	if (!first_ended(&threads))
+		return false;
+	for (uint32_t i = 0; i < ld_rlx(&nr_workers); i++)
+		ours += worker[i].pool != NULL;
+	if (threads == ours + 1)
+		libc_exit(0);
+	return true;
+}
+
 static void *watch_main(void *arg)
 {
 	struct timespec nap = {
@@ -474,7 +518,7 @@ static void *watch_main(void *arg)
 				busy |= check(&worker[i]);
 		for (unsigned int i = 0; i < POOLS; i++)
 			busy |= check_pool(&pool[i]);
-		if (!busy)
+		if (!first_gone() && !busy)
 			park();
 		else
 			sys_call2(__NR_nanosleep, &nap, NULL);

@@ -391,6 +391,51 @@ Test(service, ids_can_be_changed)
 	cr_assert_eq(touch(p, 2), 0);
 }
 
+static const char *last_region;
+
+static void *last_thread(void *arg)
+{
+	usleep(200000);
+	if (touch(last_region, 3))
+		_exit(1);
+	return arg;
+}
+
+static void at_exit(void)
+{
+	/* Served still. */
+	if (touch(last_region, 4) == 0)
+		_exit(17);
+}
+
+/* No thread of the program is left; libc would call exit(0). */
+Test(service, a_program_may_end_without_exit)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t t;
+
+		open_pager("service_threads=2");
+		last_region = map_store();
+		atexit(at_exit);
+		pthread_create(&t, NULL, last_thread, NULL);
+		pthread_exit(NULL);
+	}
+	for (int tries = 0; tries < 900; tries++) {
+		if (waitpid(pid, &status, WNOHANG) == pid) {
+			cr_assert(WIFEXITED(status) &&
+					  WEXITSTATUS(status) == 17,
+				  "status %#x", status);
+			return;
+		}
+		usleep(10000);
+	}
+	kill(pid, SIGKILL);
+	cr_assert_fail("it does not end");
+}
+
 static bool named(const char *want, unsigned int n)
 {
 	char path[64], name[32];
