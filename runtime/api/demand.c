@@ -192,7 +192,9 @@ static void *publish(struct fl_pager *p, struct vma *v, unsigned int flags)
 		st_rlx(&v->advice, (uint32_t)VMA_SEQUENTIAL);
 	ret = vma_publish(v);
 	if (ret < 0) {
-		store_destroy(&v->store);
+		/* A user's store has not been used. */
+		if (v->store.kind == STORE_FILE)
+			store_destroy(&v->store);
 		vma_discard(v);
 		return err_ptr(ret);
 	}
@@ -486,7 +488,6 @@ static long advise_regions(struct fl_pager *p, char *addr, size_t len,
 		return drop(addr, len);
 	case MADV_COLD:
 	case MADV_PAGEOUT:
-	case MADV_DONTFORK: /* kept from the child anyway, see vma.c */
 	case MADV_DOFORK:
 	case MADV_DONTDUMP:
 	case MADV_DODUMP:
@@ -498,7 +499,8 @@ static long advise_regions(struct fl_pager *p, char *addr, size_t len,
 		return -EACCES;
 	}
 	if (demand_hand_over(p, addr, len) < 0)
-		return -ENOMEM;
+		/* Of what is no file the child has nothing anyway. */
+		return advice == MADV_DONTFORK ? 0 : -ENOMEM;
 	return sys_madvise(addr, len, advice);
 }
 

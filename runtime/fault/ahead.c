@@ -26,6 +26,9 @@ static struct slot {
 	_Atomic(uint64_t) serial; /* of the region */
 	_Atomic(uint64_t) page;
 	char *buf;
+	/* Whose budget has @paid pages of it. Relaxed: read by ahead_release. */
+	_Atomic(struct frames *) payer;
+	uint32_t paid;
 	uint32_t n;
 	bool made;
 	struct io_ctx io;
@@ -49,10 +52,10 @@ static void set(struct slot *s, uint32_t to, uint32_t count)
 	st_rel(&s->word, word - word % SLOT_STATES + count * SLOT_STATES + to);
 }
 
-/* As many as take an eighth of the memory, but enough for one stream. */
+/* As many as take a sixteenth of the memory, but enough for one stream. */
 static uint32_t usable(const struct vma *v)
 {
-	uint64_t n = v->frames->limit / 8 / v->frames->granule;
+	uint64_t n = v->frames->limit / 16 / v->frames->granule;
 
 	if (n < AHEAD_DEPTH + 1)
 		return AHEAD_DEPTH + 1;
@@ -79,6 +82,32 @@ static void reap(struct slot *s)
 {
 	io_finish(&s->io, &s->req);
 	s->buf = s->req.buf;
+}
+
+/* The buffer's memory goes. */
+static void unpay(struct slot *s)
+{
+	struct frames *fr = ld_rlx(&s->payer);
+
+	if (fr && s->paid) {
+		sys_madvise(s->buf, FILLER_BUF, MADV_DONTNEED);
+		frames_uncharge(fr, s->paid);
+	}
+	s->paid = 0;
+	st_rlx(&s->payer, (struct frames *)NULL);
+}
+
+static bool pay(struct filler *f, struct slot *s, struct frames *fr, uint32_t n)
+{
+	if (ld_rlx(&s->payer) != fr)
+		unpay(s);
+	st_rlx(&s->payer, fr);
+	if (n > s->paid) {
+		if (!frames_pay(f, fr, n - s->paid))
+			return false;
+		s->paid = n;
+	}
+	return true;
 }
 
 /* A slot in state SETUP, or NULL. */
@@ -118,7 +147,7 @@ static bool slot_make(struct slot *s)
 	return true;
 }
 
-static void start(struct vma *v, size_t page, uint32_t n)
+static void start(struct filler *f, struct vma *v, size_t page, uint32_t n)
 {
 	struct slot *s = grab(usable(v));
 
@@ -131,7 +160,7 @@ static void start(struct vma *v, size_t page, uint32_t n)
 		.len = (size_t)n << FL_PAGE_SHIFT,
 		.off = v->off + ((uint64_t)page << FL_PAGE_SHIFT),
 	};
-	if (slot_make(s)) {
+	if (slot_make(s) && pay(f, s, v->frames, n)) {
 		s->req.buf = s->buf;
 		if (store_start(&v->store, &s->io, &s->req)) {
 			set(s, SLOT_FLYING, 1);
@@ -141,22 +170,40 @@ static void start(struct vma *v, size_t page, uint32_t n)
 	set(s, SLOT_FREE, 1);
 }
 
-void ahead_start(struct vma *v, size_t page, size_t n, size_t end)
+static bool absent(struct vma *v, size_t page, size_t n)
 {
+	return !pte_present(ptep_get_rlx(&v->pt[page])) &&
+	       !pte_present(ptep_get_rlx(&v->pt[page + n / 2])) &&
+	       !pte_present(ptep_get_rlx(&v->pt[page + n - 1]));
+}
+
+void ahead_start(struct filler *f, struct vma *v, size_t page, size_t n,
+		 size_t end)
+{
+	bool direct = ld_rlx(&v->store.direct);
+	size_t step = n;
 	uint32_t word;
 
-	/* Where the kernel reads ahead, or cannot be made to; nor a file whose
+	/* Where nothing can be begun and collected later; nor a file whose
 	 * pages may be written to, and go, between the read and the fill. */
 	if (v->store.kind != STORE_FILE || v->prot & PROT_WRITE ||
-	    !ld_rlx(&v->store.direct) || io_engine_refused(IO_URING))
+	    (direct && io_engine_refused(IO_URING)))
 		return;
 	for (unsigned int k = 1; k <= AHEAD_DEPTH; k++) {
-		size_t at = page + k * n;
+		size_t at = page + k * step;
 
 		if (at >= end)
 			return;
-		if (!find(v->serial, at, &word))
-			start(v, at, (uint32_t)(end - at < n ? end - at : n));
+		if (end - at < n)
+			n = end - at;
+		if (!absent(v, at, n))
+			continue;
+		if (!direct)
+			store_ahead(&v->store,
+				    v->off + ((uint64_t)at << FL_PAGE_SHIFT),
+				    n << FL_PAGE_SHIFT);
+		else if (!find(v->serial, at, &word))
+			start(f, v, at, (uint32_t)n);
 	}
 }
 
@@ -174,8 +221,12 @@ bool ahead_take(struct filler *f, struct vma *v, size_t page, uint32_t *n,
 	buf = s->req.buf;
 	s->buf = NULL;
 	if (likely(buf)) {
+		uint32_t paid = s->paid;
+
 		s->buf = f->buf;
+		s->paid = f->paid;
 		f->buf = buf;
+		f->paid = paid;
 	}
 	set(s, SLOT_FREE, 0);
 	return buf != NULL;
@@ -193,7 +244,32 @@ void ahead_forget(struct vma *v)
 		    !move(s, word, SLOT_TAKEN))
 			continue;
 		reap(s);
+		unpay(s);
 		set(s, SLOT_FREE, 0);
+	}
+}
+
+void ahead_release(struct frames *fr)
+{
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		struct slot *s = &slots[i];
+		uint32_t word;
+
+		while (ld_rlx(&s->payer) == fr) {
+			/* [MO:ahead] pairs with set. */
+			word = ld_acq(&s->word);
+			if (word % SLOT_STATES != SLOT_FREE &&
+			    word % SLOT_STATES != SLOT_FLYING) {
+				sys_sched_yield();
+				continue;
+			}
+			if (!move(s, word, SLOT_TAKEN))
+				continue;
+			if (word % SLOT_STATES == SLOT_FLYING)
+				reap(s);
+			unpay(s);
+			set(s, SLOT_FREE, 0);
+		}
 	}
 }
 
@@ -204,6 +280,8 @@ void ahead_fork_child(void)
 
 		if (s->made)
 			io_ctx_fork_child(&s->io);
+		s->paid = 0;
+		st_rlx(&s->payer, (struct frames *)NULL);
 		set(s, SLOT_FREE, 1);
 	}
 }

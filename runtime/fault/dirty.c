@@ -142,7 +142,7 @@ static bool must_wait(struct vma *v, size_t page)
 static size_t clean_run(struct filler *f, struct vma *v, size_t page,
 			size_t end, long *err)
 {
-	size_t most = FILLER_BUF >> FL_PAGE_SHIFT, n = 0;
+	size_t most = filler_room(f), n = 0;
 	long ret;
 
 	while (n < most && page + n < end && claim(v, page + n))

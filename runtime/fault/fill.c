@@ -17,10 +17,6 @@
  * sleep: it leaves WAIT_KERNEL, and the owner wakes the faulting thread in the
  * kernel.
  *
- * THE WINDOW follows from the table alone: if the pages just before are present
- * the access is sequential, and the further back they reach the more is read
- * ahead, so any number of threads may scan one region at their own places.
- *
  * Progress: lock-free but for the one who waits for another's read.
  */
 #include "fault/fault.h"
@@ -34,6 +30,7 @@
 #include "fault/fdtable.h"
 #include "fault/frames.h"
 #include "fault/mode.h"
+#include "fault/window.h"
 #include "fault/uffd.h"
 #include "base/ban.h"
 
@@ -101,24 +98,6 @@ void fault_wait(struct vma *v, size_t page)
  * Filling
  */
 
-/* One service of a fault or a piece of a prefetch. */
-struct job {
-	struct filler *f;
-	struct vma *v;
-	size_t page;
-	size_t begin; /* of the segment, in pages, and its end */
-	size_t end;
-	size_t want;  /* pages; 0: as the window says */
-	bool service; /* the faulting thread sleeps in the kernel */
-	bool paid;    /* the first page is in the budget already */
-	bool ahead;   /* sequential, at full speed */
-	bool read;    /* surely not a write */
-	bool again;   /* the entry has changed meanwhile */
-	bool woken;   /* the sleeper was woken, or will be */
-	uint32_t n;   /* pages claimed */
-	int err;      /* why not: an errno > 0 */
-};
-
 static uint64_t page_off(const struct vma *v, size_t page)
 {
 	return v->off + ((uint64_t)page << FL_PAGE_SHIFT);
@@ -127,34 +106,6 @@ static uint64_t page_off(const struct vma *v, size_t page)
 static bool claimable(pte_t e)
 {
 	return pte_none(e) || pte_state(e) == PTE_FILE;
-}
-
-#define AHEAD_AFTER 4u
-
-static size_t window(const struct job *j)
-{
-	const struct pte_slot *slot = &j->v->pt[j->page];
-	uint32_t most = j->v->frames->granule;
-	uint32_t advice = ld_rlx(&j->v->advice);
-	size_t back, n;
-
-	if (j->want)
-		return j->want < most ? j->want : most;
-	if (advice == VMA_RANDOM)
-		return 1;
-	if (advice == VMA_SEQUENTIAL)
-		return most;
-	if (j->page == 0)
-		return AHEAD_AFTER < most ? AHEAD_AFTER : most;
-	for (back = 1; back <= AHEAD_AFTER; back++)
-		if (back > j->page ||
-		    !pte_present(ptep_get_rlx((struct pte_slot *)slot - back)))
-			return 1;
-	for (n = 2 * AHEAD_AFTER; n < most; n *= 2)
-		if (n > j->page ||
-		    !pte_present(ptep_get_rlx((struct pte_slot *)slot - n)))
-			break;
-	return n < most ? n : most;
 }
 
 static void hot_set(struct filler *f, uint32_t i, bool hot)
@@ -245,6 +196,7 @@ static void publish(struct job *j, uint32_t n)
 		if (likely(!j->paid || i > 0))
 			frames_note(f, v->id, j->page + i, young);
 	}
+	fl_assert(f->credit >= n - j->paid);
 	f->credit -= n - j->paid;
 	stat_count(v->frames->stats, STAT_demand_filled, n);
 	if (hot)
@@ -362,7 +314,7 @@ static bool read_ahead(struct job *j, long *got)
 	uint32_t n;
 	bool have;
 
-	ahead_start(j->v, j->page, j->v->frames->granule, j->end);
+	ahead_start(j->f, j->v, j->page, j->v->frames->granule, j->end);
 	have = ahead_take(j->f, j->v, j->page, &n, got);
 	if (!have)
 		return false;
@@ -399,6 +351,8 @@ static enum fault_verdict serve_claimed(struct job *j)
 		memset(j->f->buf + got, 0, full - (size_t)got);
 	stat_count(v->frames->stats, STAT_demand_read_bytes, (uint64_t)got);
 	ret = fill(j, (uint32_t)(full >> FL_PAGE_SHIFT));
+	if (ret == 0)
+		window_filled(j);
 	if (unlikely(ret == -ENOMEM))
 		return out_of_memory(j);
 	return unlikely(ret == -ENOENT || ret == -ESRCH) ? FAULT_NOT_OURS :
@@ -518,9 +472,11 @@ static enum fault_verdict serve_absent(struct job *j, pte_t e)
 {
 	struct filler *f = j->f;
 	struct vma *v = j->v;
-	size_t want = window(j);
 	uint32_t n, more = 0;
+	size_t want;
 
+	frames_use(f, v->frames);
+	want = frames_room(f, v->frames, (uint32_t)window(j));
 	if (want == 1 && !j->want && ld_rlx(&v->advice) == VMA_NORMAL)
 		more = stride_more(f, j);
 	j->ahead = !j->want && want == v->frames->granule && want > 1;

@@ -190,6 +190,7 @@ void filler_fork_child(void)
 		f->map = NULL;
 		st_rlx(&f->frames, (struct frames *)NULL);
 		f->credit = 0;
+		f->paid = 0;
 		memset(f->batch, 0, sizeof(f->batch));
 		io_ctx_fork_child(&f->io);
 		istack_push(&fillers.stack[i % STACKS].s, i, links());

@@ -44,7 +44,9 @@
 
 #define FILLERS_MAX 1024u
 
-/* The bounce buffer: address space; memory as far as it was used. */
+/* The bounce buffer: address space; memory as far as it was used. What is used
+ * beyond the first few pages is bought from the budget (frames_room). */
+#define FILLER_FREE 16u
 #define FILLER_BUF ((size_t)2 << 20)
 
 /* Pages that are evicted together. */
@@ -75,6 +77,15 @@ struct stride {
 	uint32_t seen; /* equal steps in a row */
 };
 
+/* The end of what was read for a fault, window.h. serial 0: none. */
+struct end {
+	uint64_t serial;
+	size_t page;
+	uint32_t n;
+};
+
+#define ENDS 8u
+
 /* Pages read together for a stride. */
 #define STRIDE_MOST 32u
 
@@ -88,6 +99,7 @@ struct filler {
 	 * it for a name only. */
 	_Atomic(struct vma *) serving;
 	char *buf;
+	uint32_t paid; /* pages of @buf that are in the budget */
 	/* Whose credit and batches it holds. */
 	_Atomic(struct frames *) frames;
 	uint32_t credit;        /* pages it may fill */
@@ -97,9 +109,17 @@ struct filler {
 	/* Of the window being filled: pages that had been there before. */
 	uint64_t hot[FILLER_BUF >> FL_PAGE_SHIFT >> 6];
 	struct stride stride;
+	struct end ends[ENDS];
+	uint32_t next_end;
 	struct io_req req[STRIDE_MOST];
 	struct victims victims;
 };
+
+/* Pages of the buffer that may be used. */
+static inline uint32_t filler_room(const struct filler *f)
+{
+	return f->paid > FILLER_FREE ? f->paid : FILLER_FREE;
+}
 
 /* Makes the table, once. 0 or -ENOMEM. */
 int filler_init(void);

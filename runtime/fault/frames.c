@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
+#include "fault/ahead.h"
 #include "fault/dirty.h"
 #include "fault/entry.h"
 #include "fault/mode.h"
@@ -344,7 +345,7 @@ static uint32_t evict_dirties(struct filler *f, struct frames *fr, pte_t ghost)
 		struct vma *v = z->at[at].v;
 		size_t page = z->at[at].page;
 
-		for (run = 1; i + run < z->dirty; run++)
+		for (run = 1; i + run < z->dirty && run < filler_room(f); run++)
 			if (z->at[at - run].v != v ||
 			    z->at[at - run].page != page + run)
 				break;
@@ -428,8 +429,11 @@ static void give_back(struct filler *f)
 		return;
 	for (int q = 0; q < NR_QUEUES; q++)
 		flush(f, fr, (enum frames_queue)q);
-	frames_uncharge(fr, f->credit);
+	if (f->paid)
+		sys_madvise(f->buf, FILLER_BUF, MADV_DONTNEED);
+	frames_uncharge(fr, f->credit + f->paid);
 	f->credit = 0;
+	f->paid = 0;
 	st_rlx(&f->frames, (struct frames *)NULL);
 }
 
@@ -475,15 +479,43 @@ static uint32_t pay_back(struct frames *fr, uint32_t n)
 	return n - (uint32_t)debt;
 }
 
+void frames_use(struct filler *f, struct frames *fr)
+{
+	if (likely(ld_rlx(&f->frames) == fr))
+		return;
+	give_back(f);
+	st_rlx(&f->frames, fr);
+	f->io.engine = fr->engine;
+}
+
+bool frames_pay(struct filler *f, struct frames *fr, uint32_t n)
+{
+	uint32_t got;
+
+	if (charge(fr, n))
+		return true;
+	/* The credit there is may have been bought for a window. */
+	got = pay_back(fr, frames_evict(f, fr, n));
+	if (got < n && charge(fr, n - got))
+		return true;
+	f->credit += got < n ? got : got - n;
+	return got >= n;
+}
+
+uint32_t frames_room(struct filler *f, struct frames *fr, uint32_t want)
+{
+	if (likely(want <= FILLER_FREE) || want <= f->paid)
+		return want;
+	if (frames_pay(f, fr, want - f->paid))
+		f->paid = want;
+	return f->paid > FILLER_FREE ? f->paid : FILLER_FREE;
+}
+
 uint32_t frames_buy(struct filler *f, struct frames *fr, uint32_t want)
 {
 	uint32_t need, n;
 
-	if (unlikely(ld_rlx(&f->frames) != fr)) {
-		give_back(f);
-		st_rlx(&f->frames, fr);
-		f->io.engine = fr->engine;
-	}
+	frames_use(f, fr);
 	if (likely(f->credit >= want))
 		return want;
 	need = want - f->credit;
@@ -525,6 +557,7 @@ void frames_destroy(struct frames *fr)
 		collect(fr);
 		sys_sched_yield();
 	}
+	ahead_release(fr);
 	if (fr->batches)
 		sys_munmap(fr->batches, fr->nr_batches * sizeof(struct batch));
 	fr->batches = NULL;

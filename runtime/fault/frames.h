@@ -87,6 +87,17 @@ int frames_init(struct frames *fr, struct ext_budget *budget,
 		uint32_t granule, enum io_engine engine);
 void frames_destroy(struct frames *fr);
 
+/* The filler works for this pager from now on. */
+void frames_use(struct filler *f, struct frames *fr);
+
+/* How many pages of its buffer the filler may use, of the @want it would like:
+ * the budget covers buffers, too. */
+uint32_t frames_room(struct filler *f, struct frames *fr, uint32_t want);
+
+/* @n pages of the budget for something else than frames, if need be by
+ * eviction. Given back by frames_uncharge. */
+bool frames_pay(struct filler *f, struct frames *fr, uint32_t n);
+
 /* The filler's credit becomes @want, or as near as it gets, at least 1.
  * Returns it. Within a read section of the map. */
 uint32_t frames_buy(struct filler *f, struct frames *fr, uint32_t want);

@@ -313,6 +313,10 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 	ret = is_err(v) ? (int)ptr_err(v) : 0;
 	if (ret < 0)
 		goto out_mapping;
+	/* Every fault reads the table; that of a large region would miss the
+	 * TLB each time. */
+	if (bytes >= FL_PAGE_SIZE << 9)
+		sys_madvise(v, bytes, MADV_HUGEPAGE);
 	ret = vma_register(at, len, prot, uffd);
 	if (ret < 0)
 		goto out_vma;

@@ -56,6 +56,14 @@ enum vma_advice {
 	VMA_SEQUENTIAL,
 };
 
+/* Where a sequential reader will be next, and what it was given; n 0: none. */
+struct stream {
+	_Atomic(uint64_t) page;
+	_Atomic(uint32_t) n;
+};
+
+#define STREAMS 8u
+
 /* Something that waits for the fillers of its time to end. */
 struct retired {
 	struct retired *next;
@@ -85,6 +93,9 @@ struct vma {
 	_Atomic(bool) dropped;
 	/* enum vma_advice. Relaxed: a hint. */
 	_Atomic(uint32_t) advice;
+	/* Sequential readers. Relaxed, see window.h. */
+	struct stream stream[STREAMS];
+	_Atomic(uint32_t) next_stream;
 	/* Segments in the newest map, and those that are being taken out of
 	 * it; the map's lock. */
 	size_t segs;

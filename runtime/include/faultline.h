@@ -210,7 +210,8 @@ struct fl_store_ops {
 	int (*flush)(void *store);
 	/* Optional: bytes in the store, or -errno. */
 	int64_t (*length)(void *store);
-	/* Optional: the last region that uses @store is gone. */
+	/* Optional: a region of @store is gone; once for each region that was
+	 * made. Any thread may call it, a little later than the unmapping. */
 	void (*release)(void *store);
 };
 
@@ -243,7 +244,8 @@ FL_API const struct fl_store_ops *fl_store_zero(void);
  * and nothing is unmapped. A child of fork does not have the region.
  *
  * Returns the address or (void *)-errno: -EINVAL for the arguments; -EBADF,
- * -EACCES, -ENODEV as mmap(2); -ENOTSUP where the system has no userfaultfd
+ * -EACCES, -ENODEV as mmap(2); -EBUSY where the process holds record locks on
+ * the file, which the pager's descriptor would take away; -ENOTSUP where the system has no userfaultfd
  * (mmap(2) is then the way); -ENOMEM, -EMFILE. Not for signal handlers.
  */
 FL_API void *fl_region_map_file(struct fl_pager *pager, int fd, off_t off,

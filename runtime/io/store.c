@@ -94,6 +94,18 @@ void store_advise(struct store *s, int advice)
 		sys_call4(__NR_fadvise64, ld_rlx(&s->fd), 0, 0, advice);
 }
 
+void store_ahead(struct store *s, uint64_t off, size_t len)
+{
+	int fd;
+
+	if (s->kind != STORE_FILE)
+		return;
+	do {
+		fd = ld_rlx(&s->fd);
+		sys_call4(__NR_fadvise64, fd, off, len, POSIX_FADV_WILLNEED);
+	} while (unlikely(!io_fd_still(&s->fd, fd)));
+}
+
 void store_zero_init(struct store *s)
 {
 	*s = (struct store){ .kind = STORE_ZERO };

@@ -70,6 +70,12 @@ int store_file_init(struct store *s, int fd, int direct_mode);
  */
 void store_advise(struct store *s, int advice);
 
+/*
+ * store_ahead - have the kernel begin to read a piece of a file that is read
+ * through the page cache into it; nothing for other stores.
+ */
+void store_ahead(struct store *s, uint64_t off, size_t len);
+
 /* store_zero_init - zeros without end; what is written is gone. */
 void store_zero_init(struct store *s);
 
