@@ -44,6 +44,7 @@
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define NR_SLOTS 8
 #define NR_CHUNKS 8
+#define MAX_CHUNK 120 /* pages */
 #define NR_FILES 6
 #define NR_CUT 2 /* the last ones are cut */
 #define GRANULE ((size_t)128 << 10)
@@ -502,6 +503,38 @@ static void squat(struct worker *w, struct slot *s, struct chunk *k,
 	w->squats++;
 }
 
+/* A region of the thread's own, for a moment; of @pages, or of any size. */
+static void own(struct worker *w, size_t pages)
+{
+	struct slot s = { .pager = pagers[rng_below(&w->rng, 2)] };
+	size_t len;
+	int ret;
+
+	s.failing = GET(failing);
+	s.file = rng_below(&w->rng, NR_FILES - NR_CUT);
+	s.off = rng_below(&w->rng, FILE_PAGES - MAX_CHUNK) * PAGE;
+	len = 1 + rng_below(&w->rng, 40 * (unsigned int)PAGE);
+	if (pages) {
+		len = pages * PAGE;
+	} else if (rng_below(&w->rng, 2)) { /* to the end */
+		s.off = file_len[s.file] / PAGE * PAGE - 8 * PAGE;
+		len = file_len[s.file] - s.off;
+	}
+	s.pages = (len + PAGE - 1) / PAGE;
+	s.p = fl_region_map_file(s.pager, file_fd[s.file], (off_t)s.off, len,
+				 PROT_READ, 0);
+	if (FL_IS_ERR(s.p)) {
+		fail("map of an own region", FL_PTR_ERR(s.p));
+		return;
+	}
+	for (size_t i = 0; i < s.pages; i++)
+		look(w, &s, rng_below(&w->rng, 2) ? i : s.pages - 1 - i, "own");
+	ret = fl_pager_munmap(s.pager, s.p, len);
+	if (ret)
+		fail("munmap of an own region", ret);
+	w->maps++;
+}
+
 static void step_alone(struct worker *w, struct slot *s, struct chunk *k,
 		       unsigned int c)
 {
@@ -520,7 +553,10 @@ static void step_alone(struct worker *w, struct slot *s, struct chunk *k,
 	}
 	w->cuts += k->is == REGION;
 	leave(s, k, c);
-	squat(w, s, k, c);
+	if (rng_below(&w->rng, 2))
+		squat(w, s, k, c);
+	else /* the kernel likes to put it there */
+		own(w, chunk_pages(s));
 }
 
 /* ---------------------------------------------------------------------------
@@ -536,7 +572,9 @@ static void slot_map(struct worker *w, struct slot *s)
 	s->file = s->kind == CUT ? NR_FILES - 1 - rng_below(&w->rng, NR_CUT) :
 				   rng_below(&w->rng, NR_FILES - NR_CUT);
 	s->off = rng_below(&w->rng, FILE_PAGES / 2) * PAGE;
-	s->pages = NR_CHUNKS * (8 + rng_below(&w->rng, 112));
+	s->pages = NR_CHUNKS * (rng_below(&w->rng, 2) ?
+					32 :
+					8 + rng_below(&w->rng, MAX_CHUNK - 8));
 	if (flags == 3)
 		flags = 0;
 	s->failing = GET(failing);
@@ -590,36 +628,6 @@ static void slot_renew(struct worker *w, struct slot *s)
 		pthread_rwlock_unlock(&s->chunk[c].lock);
 }
 
-/* A region of the thread's own, for a moment. */
-static void own(struct worker *w)
-{
-	struct slot s = { .pager = pagers[rng_below(&w->rng, 2)] };
-	size_t len;
-	int ret;
-
-	s.failing = GET(failing);
-	s.file = rng_below(&w->rng, NR_FILES - NR_CUT);
-	s.off = rng_below(&w->rng, FILE_PAGES - 40) * PAGE;
-	len = 1 + rng_below(&w->rng, 40 * (unsigned int)PAGE);
-	if (rng_below(&w->rng, 2)) { /* to the end */
-		s.off = file_len[s.file] / PAGE * PAGE - 8 * PAGE;
-		len = file_len[s.file] - s.off;
-	}
-	s.pages = (len + PAGE - 1) / PAGE;
-	s.p = fl_region_map_file(s.pager, file_fd[s.file], (off_t)s.off, len,
-				 PROT_READ, 0);
-	if (FL_IS_ERR(s.p)) {
-		fail("map of an own region", FL_PTR_ERR(s.p));
-		return;
-	}
-	for (size_t i = 0; i < s.pages; i++)
-		look(w, &s, rng_below(&w->rng, 2) ? i : s.pages - 1 - i, "own");
-	ret = fl_pager_munmap(s.pager, s.p, len);
-	if (ret)
-		fail("munmap of an own region", ret);
-	w->maps++;
-}
-
 static void step(struct worker *w)
 {
 	struct slot *s = &slots[rng_below(&w->rng, NR_SLOTS)];
@@ -632,7 +640,7 @@ static void step(struct worker *w)
 		return;
 	}
 	if (what < 30) {
-		own(w);
+		own(w, rng_below(&w->rng, 2) ? 32 : 0);
 		return;
 	}
 	if (what < 45) {
