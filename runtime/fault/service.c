@@ -214,12 +214,16 @@ static void *service_main(void *arg)
  * Threads
  */
 
+/* With every signal blocked, those that a fault raises as well: what is sent to
+ * the process is for the program's threads. */
 static int spawn(void *(*fn)(void *), void *arg)
 {
+	uint64_t all = ~(uint64_t)0, old = 0;
 	pthread_attr_t attr;
 	pthread_t t;
 	int err;
 
+	sys_call4(__NR_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof(all));
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
@@ -231,6 +235,7 @@ static int spawn(void *(*fn)(void *), void *arg)
 		err = pthread_create(&t, &attr, fn, arg);
 	}
 	pthread_attr_destroy(&attr);
+	sys_restore_signals(old);
 	return -err;
 }
 
