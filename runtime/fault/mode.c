@@ -31,6 +31,8 @@ _Atomic(int) delivery_empty = -1;
 static struct {
 	bool probed;
 	struct uffd_caps caps;
+	/* How auto is understood, for what is said. Relaxed: no more. */
+	_Atomic(bool) preload;
 	struct {
 		unsigned int shards; /* 0: not open */
 		bool started;
@@ -106,6 +108,51 @@ int delivery_choose(const struct uffd_caps *caps, enum conf_fault want,
 	return d >= 0 && offered(caps, (enum delivery)d) ? d : -ENOTSUP;
 }
 
+/* Why the choice is not a better one. */
+static const char *why(enum delivery d)
+{
+	bool user = mode.caps.source == UFFD_USER_MODE;
+
+	if (d == DELIVER_HYBRID)
+		return "the best there is";
+	if (d == DELIVER_SIGNAL && user)
+		return "more needs privileges or "
+		       "vm.unprivileged_userfaultfd=1";
+	if (mode.caps.features & UABI_F_SIGBUS_USER)
+		return "as asked for";
+	if (d == DELIVER_SERVICE || !ld_rlx(&mode.preload))
+		return "this kernel has no hybrid";
+	return "as asked for";
+}
+
+static void say_started(enum delivery d)
+{
+	static const char *const source[] = {
+		[UFFD_NONE] = "nowhere",
+		[UFFD_DEV] = "/dev/userfaultfd",
+		[UFFD_SYSCALL] = "userfaultfd(2)",
+		[UFFD_USER_MODE] = "userfaultfd(2), user mode only",
+	};
+
+	fl_log_once(FL_LOG_INFO,
+		    "demand regions: fault=%s, from %s; %s; writable: %s",
+		    delivery_name(d), source[mode.caps.source], why(d),
+		    delivery_writes() ? "yes" : "no");
+}
+
+static void say_refused(void)
+{
+	if (mode.caps.source == UFFD_NONE)
+		fl_log_once(FL_LOG_INFO,
+			    "no demand regions: no userfaultfd (error %d; see "
+			    "'faultline doctor')",
+			    -mode.caps.err_user);
+	else
+		fl_log_once(FL_LOG_INFO,
+			    "no demand regions: the system does not offer what "
+			    "option fault asks for");
+}
+
 static void open_pidfd(void)
 {
 	long fd;
@@ -161,6 +208,7 @@ int delivery_open(enum conf_fault want, bool preload)
 		uffd_probe(&mode.caps);
 		mode.probed = true;
 	}
+	st_rlx(&mode.preload, preload);
 	ret = d = delivery_choose(&mode.caps, want, preload);
 	if (d >= 0 && !mode.d[d].shards) {
 		ret = open_shards((enum delivery)d);
@@ -169,6 +217,8 @@ int delivery_open(enum conf_fault want, bool preload)
 	}
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);
+	if (ret == -ENOTSUP && want != CONF_FAULT_OFF)
+		say_refused();
 	if (ret < 0)
 		return ret;
 	/* Before the program sets masks and handlers, which the preload sees
@@ -197,6 +247,8 @@ int delivery_start(enum delivery d, unsigned int threads)
 	}
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);
+	if (ret == 0)
+		say_started(d);
 	return ret;
 }
 

@@ -208,7 +208,7 @@ static void print_text(struct sample *s, const struct sample *old, double secs)
 {
 	printf("%u %s\n", s->head.pid, clean_name(s));
 	for (int id = 0; id < STAT_NR; id++) {
-		printf("  %-18s %16llu", stat_rows[id].name,
+		printf("  %-20s %16llu", stat_rows[id].name,
 		       (unsigned long long)s->v[id]);
 		if (old)
 			printf(" %+14.1f/s",
@@ -267,11 +267,13 @@ static uint32_t pid_of(const char *name)
 
 static void print_row(struct sample *s)
 {
-	printf("%8u  %-16s %12llu %12llu %12llu %16llu\n", s->head.pid,
+	printf("%8u  %-16s %12llu %12llu %12llu %12llu %16llu\n", s->head.pid,
 	       clean_name(s), (unsigned long long)s->v[STAT_maps_file],
 	       (unsigned long long)s->v[STAT_maps_anon],
+	       (unsigned long long)s->v[STAT_demand_maps],
 	       (unsigned long long)s->v[STAT_maps_kernel],
-	       (unsigned long long)s->v[STAT_resident_bytes]);
+	       (unsigned long long)(s->v[STAT_resident_bytes] +
+				    s->v[STAT_demand_bytes]));
 }
 
 /* What dead programs of this user have left is removed. */
@@ -310,8 +312,9 @@ static int show_all(const struct args *a)
 		return 1;
 	}
 	if (!a->json)
-		printf("%8s  %-16s %12s %12s %12s %16s\n", "PID", "PROGRAM",
-		       "FILE-MAPS", "ANON-MAPS", "KERNEL-MAPS", "RESIDENT");
+		printf("%8s  %-16s %12s %12s %12s %12s %16s\n", "PID",
+		       "PROGRAM", "FILE-MAPS", "ANON-MAPS", "DEMAND-MAPS",
+		       "KERNEL-MAPS", "RESIDENT");
 	while ((d = readdir(list))) {
 		uint32_t pid = pid_of(d->d_name);
 		struct sample s;

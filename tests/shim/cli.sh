@@ -50,7 +50,11 @@ want 143 "$fl" run -- sh -c 'kill -TERM $$'
 # shellcheck disable=SC2016 # for the inner shell
 want 0 "$fl" run --mem=64M -- sh -c 'printf "<%s>" "$@"' x 'a b' '' --mem=1
 [ "$(cat "$tmp/out")" = '<a b><><--mem=1>' ] || bad "arguments changed"
+# Demand regions need some, far from a program's own.
 want 0 "$fl" run -- ls /proc/self/fd
+awk '$1 < 512' "$tmp/out" >"$tmp/low"
+want 0 "$fl" run --large=kernel -- ls /proc/self/fd
+cmp -s "$tmp/low" "$tmp/out" || bad "a descriptor with a low number"
 under=$(cat "$tmp/out")
 want 0 ls /proc/self/fd
 [ "$under" = "$(cat "$tmp/out")" ] || bad "a descriptor is left open"
@@ -134,6 +138,11 @@ want 0 "$fl" run --summary -- cat /dev/null # closes its standard error
 says 'mappings served'
 want 0 "$fl" run --resident-max=0 --summary -- "$hold" 5
 says ': 0 file and 0 anonymous .*, 5 left to the kernel'
+want 0 "$fl" run --resident-max=0 --large=demand --log=info -- "$hold" 5
+says 'demand regions: ' # which delivery, or why there are none
+lines 1
+want 0 "$fl" run --large=demand --log=info -- "$hold" 5
+quiet
 want 0 "$fl" run --off --summary -- "$hold" 5
 quiet
 want 0 env FAULTLINE_NOSUCH=1 FAULTLINE_LOW=x "$fl" run -- "$hold" 5
