@@ -112,7 +112,8 @@ void dirty_restore(struct filler *f, struct vma *v, size_t page, size_t n,
 void dirty_allow(struct filler *f, struct vma *v, size_t page)
 {
 	const struct vmap *m = filler_copying(f);
-	bool ok = ours(m, v, page, 1) && protect(v, page, 1, false) == 0;
+	const struct vseg *s = vma_find(m, (uintptr_t)vma_addr(v, page));
+	bool ok = s && s->v == v && !s->hold && protect(v, page, 1, false) == 0;
 
 	restore(m, v, page,
 		ok ? dirty_entry(page) : pte_mk_present(page, PTE_R));

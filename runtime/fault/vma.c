@@ -719,9 +719,12 @@ static int swap_held(uintptr_t lo, uintptr_t hi, bool sync, struct vmap *held,
 	long ret = 0;
 
 	if (held) {
-		/* On hold nothing that is clean becomes dirty any more. */
-		if (sync)
+		/* On hold nothing that is clean becomes dirty any more, once
+		 * those have ended that have not seen it. */
+		if (sync) {
+			filler_quiesce();
 			ret = dirty_sync((char *)lo, hi - lo);
+		}
 		if (ret == 0) {
 			empty(held, lo, hi);
 			ret = replace(held, lo, hi);
