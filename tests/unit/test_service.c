@@ -5,6 +5,7 @@
  * access must end, with the right bytes or a signal. And how delivery is chosen.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -438,13 +439,16 @@ Test(service, a_program_may_end_without_exit)
 
 static bool named(const char *want, unsigned int n)
 {
-	char path[64], name[32];
+	DIR *tasks = opendir("/proc/self/task");
+	char path[300], name[32];
 	unsigned int found = 0;
+	struct dirent *d;
 
-	for (int tid = getpid(); tid < getpid() + 100; tid++) {
+	while ((d = readdir(tasks)) != NULL) {
 		FILE *f;
 
-		snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+			 d->d_name);
 		f = fopen(path, "r");
 		if (!f)
 			continue;
@@ -453,6 +457,7 @@ static bool named(const char *want, unsigned int n)
 			found++;
 		fclose(f);
 	}
+	closedir(tasks);
 	return found == n;
 }
 
