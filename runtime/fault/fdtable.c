@@ -117,13 +117,20 @@ static long dup_from(int fd, int lowest)
 	return to;
 }
 
-static long dup_high(int fd)
+/*
+ * A high number; if @above > 0 one above that while there are such, so that a
+ * number that was moved away from is not come back to before long: who has used
+ * it meanwhile tells by the number that it has moved (fd_still).
+ */
+static long dup_high(int fd, int above)
 {
 	int limit = fd_limit(), top = limit;
 	long to = -EMFILE;
 
 	if (nr_fds >= limit / 2)
 		return -EMFILE;
+	if (above > 0 && above < limit - 1 && above < 4 * FD_CEILING)
+		to = dup_from(fd, above + 1);
 	if (top > FD_CEILING)
 		top = FD_CEILING;
 	for (int eighths = 7; eighths > 0 && to == -EMFILE; eighths--)
@@ -143,14 +150,14 @@ static bool same_file(int fd, int to)
 }
 
 /* Under the lock. */
-static int reserve(int fd, _Atomic(int) *owner)
+static int reserve(int fd, _Atomic(int) *owner, int above)
 {
 	_Atomic(uintptr_t) *slots = table_get();
 
 	if (!slots)
 		return -ENOMEM;
 	for (int tries = 8; tries; tries--) {
-		long to = dup_high(fd);
+		long to = dup_high(fd, above);
 
 		if (to < 0)
 			return (int)to;
@@ -168,7 +175,7 @@ int fd_reserve(int fd, _Atomic(int) *owner)
 	int to;
 
 	lock_take(&fds_lock);
-	to = reserve(fd, owner);
+	to = reserve(fd, owner, 0);
 	if (to >= 0 && owner)
 		st_rlx(owner, to);
 	lock_drop(&fds_lock);
@@ -253,7 +260,7 @@ static int evade(_Atomic(uintptr_t) *slots, int fd)
 		return 0;
 	if (o == OWNERLESS || !table_ours())
 		return -EBUSY;
-	to = reserve(fd, owner);
+	to = reserve(fd, owner, fd);
 	if (to < 0)
 		return to;
 	/* [MO:fd-owner] before the program's file is on the number; pairs with
