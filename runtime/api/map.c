@@ -222,7 +222,13 @@ static void *map_anon(struct fl_pager *p, size_t len, int prot)
 	return addr;
 }
 
-/* A large file: a warm one is the kernel's, which maps what is there at once. */
+/*
+ * A large file. A warm one is the kernel's, which maps what is there at once;
+ * and so is one that the kernel reads whole, or nearly so, after a few faults,
+ * wherever they are.
+ */
+#define DEMAND_MIN ((size_t)32 << 20)
+
 static void *map_large(struct fl_pager *p, size_t len, int prot, int fd,
 		       int64_t off)
 {
@@ -231,7 +237,8 @@ static void *map_large(struct fl_pager *p, size_t len, int prot, int fd,
 	if (!policy_file(p, fd, len, off, &id))
 		return NULL;
 	if (p->conf.large == CONF_LARGE_AUTO &&
-	    (!p->demand.preload || !policy_cold(fd, (uint64_t)off, len)))
+	    (!p->demand.preload || len < DEMAND_MIN ||
+	     !policy_cold(fd, (uint64_t)off, len)))
 		return NULL;
 	return demand_map(p, fd, off, len, prot);
 }

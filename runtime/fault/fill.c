@@ -468,6 +468,46 @@ static enum fault_verdict serve_stride(struct job *j, uint32_t more)
 	return FAULT_DONE;
 }
 
+/*
+ * A sequential reader of a region that stands in for a mapping (v->yields). The
+ * kernel does as well, without the copies: it gets the next piece, which is
+ * larger the longer the stream has gone on. What others read at random elsewhere
+ * stays.
+ */
+#define YIELD_AFTER 64u /* pages of window; half as many were read so far */
+#define YIELD_PIECE 16u /* windows */
+
+static enum fault_verdict yield(struct job *j, pte_t e)
+{
+	struct vma *v = j->v;
+	size_t n = (size_t)j->window * YIELD_PIECE;
+
+	if (n > j->end - j->page)
+		n = j->end - j->page;
+	j->again = !ptep_cmpxchg(&v->pte_lock, &v->pt[j->page], &e,
+				 pte_mk_state(PTE_BUSY, 0));
+	if (j->again)
+		return FAULT_DONE;
+	if (vma_demote(vma_addr(v, j->page), n << FL_PAGE_SHIFT) < 0) {
+		st_rlx(&v->yields, false);
+		j->again = true;
+		fault_settle(v, j->page, (pte_t){ 0 });
+		return FAULT_DONE;
+	}
+	/* Not for a thread that still goes by the old map. */
+	fault_settle(v, j->page, pte_mk_state(PTE_KERNEL, 0));
+	stat_count(v->frames->stats, STAT_demand_demoted, 1);
+	j->page += n;
+	window_filled(j);
+	return FAULT_DONE;
+}
+
+static bool to_yield(const struct job *j)
+{
+	return unlikely(ld_rlx(&j->v->yields)) && !j->want &&
+	       j->window >= YIELD_AFTER;
+}
+
 static enum fault_verdict serve_absent(struct job *j, pte_t e)
 {
 	struct filler *f = j->f;
@@ -476,7 +516,10 @@ static enum fault_verdict serve_absent(struct job *j, pte_t e)
 	size_t want;
 
 	frames_use(f, v->frames);
-	want = frames_room(f, v->frames, (uint32_t)window(j));
+	want = window(j);
+	if (to_yield(j))
+		return yield(j, e);
+	want = frames_room(f, v->frames, (uint32_t)want);
 	if (want == 1 && !j->want && ld_rlx(&v->advice) == VMA_NORMAL)
 		more = stride_more(f, j);
 	j->ahead = !j->want && want == v->frames->granule && want > 1;

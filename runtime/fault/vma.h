@@ -91,6 +91,9 @@ struct vma {
 	/* The program has dropped pages: PRESENT may not be. Relaxed: set by
 	 * the thread that then drops them. */
 	_Atomic(bool) dropped;
+	/* Sequential readers are the kernel's. Relaxed: cleared when it does
+	 * not take them. */
+	_Atomic(bool) yields;
 	/* enum vma_advice. Relaxed: a hint. */
 	_Atomic(uint32_t) advice;
 	/* Sequential readers. Relaxed, see window.h. */

@@ -56,7 +56,8 @@ static bool in_region(struct job *j)
 static void grow(struct job *j, uint32_t most)
 {
 	j->window = j->window * 2 < most ? j->window * 2 : most;
-	if (!j->end_of || j->window < WINDOW_SHARED)
+	/* Service threads take turns, each with a filler of its own. */
+	if (!j->end_of || (j->window < WINDOW_SHARED && !j->service))
 		return;
 	j->end_of->serial = 0;
 	j->end_of = NULL;
@@ -74,7 +75,7 @@ size_t window(struct job *j)
 	if (advice == VMA_RANDOM)
 		return 1;
 	if (advice == VMA_SEQUENTIAL)
-		return most;
+		return j->window = most;
 	if (in_filler(j) || in_region(j)) {
 		grow(j, most);
 		return j->window;

@@ -71,7 +71,11 @@ int store_file_init(struct store *s, int fd, int direct_mode)
 	r = reopen(fd, (int)(mode & O_ACCMODE));
 	if (r >= 0) {
 		s->own = true;
-		io_keep_fd(r, &s->fd);
+		mode = io_fd_reserve(r, &s->fd);
+		sys_close(r);
+		/* Not among the program's own: it might run out of them. */
+		if (mode < 0)
+			return (int)mode;
 		store_advise(s, POSIX_FADV_RANDOM);
 	} else {
 		r = io_fd_reserve(fd, &s->fd);
@@ -82,8 +86,9 @@ int store_file_init(struct store *s, int fd, int direct_mode)
 		return 0;
 	r = reopen(fd, O_RDONLY | O_DIRECT);
 	if (r >= 0) {
-		io_keep_fd(r, &s->direct_fd);
-		st_rlx(&s->direct, true);
+		if (io_fd_reserve(r, &s->direct_fd) >= 0)
+			st_rlx(&s->direct, true);
+		sys_close(r);
 	}
 	return 0;
 }
