@@ -180,7 +180,7 @@ static unsigned long long sum(enum stat_id id)
 
 static void say_summary(void)
 {
-	char mapped[32], resident[32], line[256];
+	char mapped[32], resident[32], line[384];
 	size_t n;
 
 	say_size(mapped, sizeof(mapped), sum(STAT_map_bytes));
@@ -188,10 +188,16 @@ static void say_summary(void)
 	n = log_fmt(line, sizeof(line),
 		    "faultline[%ld]: %llu file and %llu anonymous mappings "
 		    "served (%s), %llu left to the kernel, %llu demoted; "
-		    "%s resident at exit\n",
+		    "%s resident at exit",
 		    sys_getpid(), sum(STAT_maps_file), sum(STAT_maps_anon),
 		    mapped, sum(STAT_maps_kernel), sum(STAT_demotions),
 		    resident);
+	if (sum(STAT_demand_maps))
+		n += log_fmt(line + n, sizeof(line) - n,
+			     "; %llu demand regions, %llu faults, %llu pages",
+			     sum(STAT_demand_maps), sum(STAT_demand_faults),
+			     sum(STAT_demand_filled));
+	n += log_fmt(line + n, sizeof(line) - n, "\n");
 	if (summary.fd >= 0 && is_kept(summary.fd))
 		sys_write(summary.fd, line, n);
 	else if (is_kept(STDERR_FILENO))

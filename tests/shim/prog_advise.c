@@ -2,6 +2,8 @@
 /*
  * prog_advise - madvise, posix_madvise, mincore, msync, mlock and munlock on
  * file and anonymous regions: results, and what they leave in memory.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

@@ -5,6 +5,8 @@
  * One line for each (descriptor, flags, protection), one letter for each
  * (length, offset): '.' mapped and right, '!' mapped with wrong bytes, '~'
  * errno changed on success, 'u' munmap failed, else the error.
+ *
+ * [fl:demand] service
  */
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

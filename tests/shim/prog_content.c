@@ -3,6 +3,8 @@
  * prog_content - file bytes through mappings of all sizes, offsets and
  * protections: what is in the file, zero after it, writes kept private,
  * writes to read-only pages refused at the right address.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

@@ -3,6 +3,8 @@
  * prog_dontneed - MADV_DONTNEED on file regions brings the file's bytes back:
  * after protections have changed, and in a child of fork; not where something
  * else has been mapped since.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

@@ -3,6 +3,8 @@
  * prog_faulty - mapping where other system calls fail: a seccomp filter makes
  * one call (or several) return an error, or claim to have read nothing. mmap
  * itself needs none of them, so the program must not notice.
+ *
+ * [fl:demand] signal
  */
 #include <linux/audit.h>
 #include <linux/filter.h>

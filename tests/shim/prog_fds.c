@@ -3,6 +3,8 @@
  * prog_fds - programs that close, replace and run out of descriptors. Each
  * case runs in a child and answers by its exit status: the number of the step
  * that went wrong.
+ *
+ * [fl:demand] service signal
  */
 #include <dirent.h>
 #include <sys/resource.h>

@@ -2,6 +2,8 @@
 /*
  * prog_fixed - MAP_FIXED, MAP_FIXED_NOREPLACE and hints, over live regions,
  * into the holes they leave, and in plain reservations.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

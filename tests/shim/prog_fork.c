@@ -3,6 +3,8 @@
  * prog_fork - a child sees every live region as it was, whatever the parent
  * does from the moment fork returns, and can map, unmap and fork in turn;
  * neither side sees the other's writes.
+ *
+ * [fl:demand] service signal
  */
 #include <sched.h>
 

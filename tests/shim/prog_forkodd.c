@@ -3,6 +3,8 @@
  * prog_forkodd - forks under odd circumstances: handlers of pthread_atfork that
  * change errno, and children with a PID namespace of their own. The child has
  * its regions to itself all the same.
+ *
+ * [fl:demand] signal
  */
 #include <pthread.h>
 #include <sched.h>

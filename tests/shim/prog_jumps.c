@@ -3,6 +3,8 @@
  * prog_jumps - siglongjmp out of a signal handler that interrupted a mapping
  * call, or a fork, as programs with alarm(2) time-outs do. What the interrupted call had
  * mapped is lost to the program; everything after it works.
+ *
+ * [fl:demand] service signal
  */
 #include <sys/time.h>
 

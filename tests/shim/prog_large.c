@@ -2,6 +2,8 @@
 /*
  * prog_large - offsets beyond 4 GiB, sparse files, large mappings of all
  * kinds, and places: tmpfs, a root directory without anything in it.
+ *
+ * [fl:demand] service signal
  */
 #include <sys/vfs.h>
 

@@ -3,6 +3,8 @@
  * prog_limits - users and resource limits: set-uid after the start, an
  * ordinary user throughout, limits lowered by the program and lowered before
  * it starts. Each case is a child whose exit status names the failing step.
+ *
+ * [fl:demand] service
  */
 #include <grp.h>
 #include <sys/prctl.h>

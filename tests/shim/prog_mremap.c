@@ -3,6 +3,8 @@
  * prog_mremap - regions shrunk, grown, moved, moved onto others, and moved
  * away with their place kept. Growth in place depends on the neighbours, so
  * only its outcome for the bytes is printed.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

@@ -3,6 +3,8 @@
  * prog_others - calls less common than mprotect that change a mapping all the
  * same: pkey_mprotect, process_madvise, remap_file_pages.
  * What they did to a region must not show in the regions that come after it.
+ *
+ * [fl:demand] service
  */
 #include <sys/syscall.h>
 #include <sys/uio.h>

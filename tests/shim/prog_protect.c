@@ -2,6 +2,8 @@
 /*
  * prog_protect - mprotect on whole regions and on parts: what may be touched,
  * what signal says so and where, and that no byte changes on the way.
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 

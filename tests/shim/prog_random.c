@@ -4,6 +4,8 @@
  * model kept beside them says what each page must hold. What the kernel alone
  * makes of it proves the model. Then all again under options that take other
  * paths.
+ *
+ * [fl:demand] service signal
  */
 #include <pthread.h>
 

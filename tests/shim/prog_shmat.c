@@ -2,6 +2,8 @@
 /*
  * prog_shmat - a System V segment attached over a part of a region, which
  * stays that until it is detached, and is a hole from then on.
+ *
+ * [fl:demand] signal
  */
 #include <sys/ipc.h>
 #include <sys/shm.h>

@@ -2,6 +2,8 @@
 /*
  * prog_spawn - programs started from a process with live regions: vfork,
  * posix_spawn, system, popen, fork and exec, daemon(3); regions stay whole.
+ *
+ * [fl:demand] service signal
  */
 #include <pthread.h>
 #include <spawn.h>

@@ -2,6 +2,8 @@
 /*
  * prog_threads - mapping from thread-specific-data destructors, small stacks,
  * cancelled and detached threads; regions handed from thread to thread.
+ *
+ * [fl:demand] service signal
  */
 #include <limits.h>
 #include <pthread.h>

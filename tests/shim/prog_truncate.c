@@ -4,6 +4,8 @@
  * being mapped. Whether a page cut off later can still be read is the pager's
  * choice; a page that can be read holds the file's bytes or, past its end,
  * zeroes, and nothing that was in that memory before.
+ *
+ * [fl:demand] service signal
  */
 #include <sys/prctl.h>
 

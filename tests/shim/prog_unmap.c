@@ -3,6 +3,8 @@
  * prog_unmap - parts of regions unmapped in every way munmap(2) allows; what
  * is left keeps its bytes, what is gone is gone (asked of mincore: touching it
  * is undefined under a pager).
+ *
+ * [fl:demand] service signal
  */
 #include "support/see.h"
 
