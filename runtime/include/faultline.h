@@ -192,7 +192,8 @@ FL_API void *fl_pager_mremap(struct fl_pager *pager, void *addr,
  * Where the bytes of a region come from. The functions are called by any thread
  * that touches the region, several at once, in signal mode inside of a signal
  * handler: they must be async-signal-safe then, and must not touch a demand
- * region themselves in any mode.
+ * region themselves in any mode. In service mode a read that takes longer than
+ * 30 seconds, or ends its thread, is given up: its pages raise SIGBUS.
  */
 struct fl_store_ops {
 	size_t size; /* sizeof(struct fl_store_ops) */
