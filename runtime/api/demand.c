@@ -282,7 +282,8 @@ static void *map_file(struct fl_pager *p, int fd, uint64_t off, size_t len,
 	 * reader while this thread fills; nobody else does. */
 	if (mmapped)
 		store_advise(&v->store, POSIX_FADV_NORMAL);
-	st_rlx(&v->yields, mmapped && p->conf.large == CONF_LARGE_AUTO);
+	st_rlx(&v->yields,
+	       mmapped && p->conf.large == CONF_LARGE_AUTO && !v->eof_zero);
 	return publish(p, v, flags);
 }
 

@@ -290,8 +290,9 @@ static enum fault_verdict failed(struct job *j, long got)
 	if (j->v->store.kind != STORE_FILE || j->v->prot & PROT_WRITE ||
 	    (got < 0 && !j->v->mmapped))
 		return poison(j, got < 0 ? err : ENODATA);
-	/* Past the end of the file nothing is left of a mapping. */
-	return hand_over(j, got == 0 ? j->end : j->page + 1, err);
+	/* Past the end of the file nothing is left of a mapping; and where
+	 * reading is refused, it is for the next pages, too. */
+	return hand_over(j, got == -EIO ? j->page + 1 : j->end, err);
 }
 
 /* ---------------------------------------------------------------------------
