@@ -185,6 +185,7 @@ static void publish(struct job *j, uint32_t n)
 	uint32_t hot = 0;
 
 	j->woken = true; /* by the copy */
+	vma_use(v, j->page, n);
 	for (uint32_t i = 0; i < n; i++)
 		fault_settle(v, j->page + i,
 			     pte_mk_present(j->page + i, PTE_R));
@@ -429,6 +430,8 @@ static bool stride_fill(struct job *j, uint32_t i, size_t page, bool here)
 	bool ok = here && q->res == (long)FL_PAGE_SIZE &&
 		  copy(j->v, page, q->buf, 1) == 0;
 
+	if (ok)
+		vma_use(j->v, page, 1);
 	fault_settle(j->v, page,
 		     ok ? pte_mk_present(page, PTE_R) : (pte_t){ 0 });
 	if (ok) {

@@ -132,13 +132,39 @@ static void vmap_free(struct retired *r)
 	sys_munmap(m, m->bytes);
 }
 
+static size_t used_bytes(size_t pages)
+{
+	return page_align_up((pages / VMA_GROUP / 64 + 1) *
+			     sizeof(_Atomic(uint64_t)));
+}
+
+static int used_make(struct vma *v, size_t pages)
+{
+	void *p = v->used_few;
+
+	if (pages > VMA_GROUP * 64 * (sizeof(v->used_few) / sizeof(uint64_t)))
+		p = far_map(used_bytes(pages));
+	if (is_err(p))
+		return (int)ptr_err(p);
+	v->used = p;
+	return 0;
+}
+
+/* The memory of @v, but not that of the region. */
+static void vma_unmake(struct vma *v)
+{
+	if (v->used && v->used != v->used_few)
+		sys_munmap((void *)v->used, used_bytes(v->pages));
+	sys_munmap(v, v->bytes);
+}
+
 static void vma_free(struct retired *r)
 {
 	struct vma *v = container_of(r, struct vma, retired);
 
 	ahead_forget(v);
 	store_destroy(&v->store);
-	sys_munmap(v, v->bytes);
+	vma_unmake(v);
 }
 
 static struct vmap *vmap_alloc(size_t n)
@@ -317,20 +343,22 @@ int vma_create(struct vma **out, size_t pages, int prot, _Atomic(int) *uffd)
 	 * TLB each time. */
 	if (bytes >= FL_PAGE_SIZE << 9)
 		sys_madvise(v, bytes, MADV_HUGEPAGE);
-	ret = vma_register(at, len, prot, uffd);
+	v->pages = pages;
+	v->bytes = bytes;
+	ret = used_make(v, pages);
+	if (ret == 0)
+		ret = vma_register(at, len, prot, uffd);
 	if (ret < 0)
 		goto out_vma;
 	v->start = at;
-	v->pages = pages;
 	v->prot = prot;
-	v->bytes = bytes;
 	v->uffd = uffd;
 	v->retired.end = vma_free;
 	lock_init(&v->pte_lock, LOCK_PTE);
 	*out = v;
 	return 0;
 out_vma:
-	sys_munmap(v, bytes);
+	vma_unmake(v);
 out_mapping:
 	sys_munmap(at, len);
 	return ret;
@@ -339,7 +367,7 @@ out_mapping:
 void vma_discard(struct vma *v)
 {
 	sys_munmap(v->start, v->pages << FL_PAGE_SHIFT);
-	sys_munmap(v, v->bytes);
+	vma_unmake(v);
 }
 
 /* Under the lock. */
@@ -417,27 +445,19 @@ void vma_wake(struct vma *v, size_t page, size_t n)
 	} while (unlikely(!fd_still(v->uffd, fd)));
 }
 
-#define SLOTS_PER_PAGE (FL_PAGE_SIZE / sizeof(struct pte_slot))
-
 void vma_each_used(struct vma *v, size_t page, size_t end,
 		   void (*fn)(struct vma *v, size_t page, size_t end,
 			      void *arg),
 		   void *arg)
 {
 	while (page < end) {
-		char *at = (char *)((uintptr_t)&v->pt[page] & FL_PAGE_MASK);
-		size_t stop = page + (size_t)(at + FL_PAGE_SIZE -
-					      (char *)&v->pt[page]) /
-					     sizeof(struct pte_slot);
-		unsigned char vec = 1;
+		size_t g = page / VMA_GROUP, stop;
+		uint64_t word = ld_rlx(&v->used[g / 64]);
 
-		/* A swapped table page is not in core either: only big tables,
-		 * most of which was never used, are asked about. */
-		if (v->pages > 64 * SLOTS_PER_PAGE)
-			sys_mincore(at, FL_PAGE_SIZE, &vec);
-		if (stop > end)
-			stop = end;
-		if (vec & 1)
+		if (!word) /* none of 64 groups */
+			g |= 63;
+		stop = (g + 1) * VMA_GROUP < end ? (g + 1) * VMA_GROUP : end;
+		if (word >> g % 64 & 1)
 			fn(v, page, stop, arg);
 		page = stop;
 	}

@@ -99,6 +99,10 @@ struct vma {
 	/* Sequential readers. Relaxed, see window.h. */
 	struct stream stream[STREAMS];
 	_Atomic(uint32_t) next_stream;
+	/* A bit for each VMA_GROUP entries of which one was PRESENT once.
+	 * Relaxed: set before the entry is, which releases it. */
+	_Atomic(uint64_t) *used;
+	_Atomic(uint64_t) used_few[4]; /* enough for 512 MiB */
 	/* Segments in the newest map, and those that are being taken out of
 	 * it; the map's lock. */
 	size_t segs;
@@ -193,6 +197,20 @@ const struct vseg *vma_next(const struct vmap *m, uintptr_t addr);
 static inline size_t vma_page(const struct vma *v, const void *addr)
 {
 	return (size_t)((const char *)addr - v->start) >> FL_PAGE_SHIFT;
+}
+
+#define VMA_GROUP 512u
+
+/* Before these entries become PRESENT. */
+static inline void vma_use(struct vma *v, size_t page, size_t n)
+{
+	for (size_t g = page / VMA_GROUP; g <= (page + n - 1) / VMA_GROUP;
+	     g++) {
+		uint64_t bit = (uint64_t)1 << g % 64;
+
+		if (unlikely(!(ld_rlx(&v->used[g / 64]) & bit)))
+			or_rlx(&v->used[g / 64], bit);
+	}
 }
 
 static inline char *vma_addr(const struct vma *v, size_t page)
