@@ -66,14 +66,13 @@ BOTH(demand_advise, each)
 		int advice;
 		int want;
 	} rows[] = {
-		{ MADV_NORMAL, 0 },     { MADV_RANDOM, 0 },
-		{ MADV_SEQUENTIAL, 0 }, { MADV_WILLNEED, 0 },
-		{ MADV_DONTNEED, 0 },   { MADV_COLD, 0 },
-		{ MADV_PAGEOUT, 0 },    { MADV_POPULATE_READ, 0 },
-		{ MADV_DONTFORK, 0 },   { MADV_DOFORK, 0 },
-		{ MADV_DONTDUMP, 0 },   { MADV_DODUMP, 0 },
-		{ MADV_FREE, -EINVAL }, { MADV_REMOVE, -EACCES },
-		{ 12345, -EINVAL },
+		{ MADV_NORMAL, 0 },       { MADV_RANDOM, 0 },
+		{ MADV_SEQUENTIAL, 0 },   { MADV_WILLNEED, 0 },
+		{ MADV_DONTNEED, 0 },     { MADV_COLD, 0 },
+		{ MADV_PAGEOUT, 0 },      { MADV_POPULATE_READ, 0 },
+		{ MADV_DOFORK, 0 },       { MADV_DONTDUMP, 0 },
+		{ MADV_DODUMP, 0 },       { MADV_FREE, -EINVAL },
+		{ MADV_REMOVE, -EACCES }, { 12345, -EINVAL },
 	};
 	struct fl_pager *p = pager_of(fault, "mem=1M");
 	int fd = words_file(SIZE, FILE_ID);
@@ -92,6 +91,11 @@ BOTH(demand_advise, each)
 	}
 	cr_expect_eq(fl_pager_madvise(p, r + 1, PAGE, MADV_RANDOM), -EINVAL);
 	cr_expect_eq(count(p, "demand_demoted"), 0);
+	/* A child would have it. */
+	cr_expect_eq(fl_pager_madvise(p, r, 2 * PAGE, MADV_DONTFORK), 0);
+	cr_expect_eq(fl_find(p, r), 0);
+	cr_expect_eq(fl_find(p, r + 2 * PAGE), 3);
+	cr_expect_eq(range_bad(r, SIZE, FILE_ID, 0, SIZE), 0);
 	cr_assert_eq(fl_pager_munmap(p, r, SIZE), 0);
 	cr_expect_eq(fl_pager_close(p), 0);
 }
