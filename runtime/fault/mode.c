@@ -198,23 +198,38 @@ static int open_shards(enum delivery d)
 	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM ? fd : -ENOTSUP;
 }
 
+/* Finds out what there is. The descriptor that tells is most often the one that
+ * is wanted. */
+static void probe(enum conf_fault want, bool preload)
+{
+	int fd = uffd_probe_open(&mode.caps, UABI_F_WP, true);
+	int d;
+
+	mode.probed = true;
+	if (fd == -EINVAL)
+		uffd_probe(&mode.caps);
+	if (fd < 0)
+		return;
+	d = delivery_choose(&mode.caps, want, preload);
+	if (d == DELIVER_SERVICE && asked(DELIVER_SERVICE) == UABI_F_WP &&
+	    fd_adopt(fd, &mode.d[d].uffd[0]) == 0)
+		mode.d[d].shards = 1;
+	else
+		sys_close(fd);
+}
+
 int delivery_open(enum conf_fault want, bool preload)
 {
 	uint64_t mask = sys_block_signals();
 	int d, ret;
 
 	lock_take(&mode_lock);
-	if (!mode.probed) {
-		uffd_probe(&mode.caps);
-		mode.probed = true;
-	}
+	if (!mode.probed)
+		probe(want, preload);
 	st_rlx(&mode.preload, preload);
 	ret = d = delivery_choose(&mode.caps, want, preload);
-	if (d >= 0 && !mode.d[d].shards) {
+	if (d >= 0 && !mode.d[d].shards)
 		ret = open_shards((enum delivery)d);
-		open_pidfd();
-		open_empty();
-	}
 	lock_drop(&mode_lock);
 	sys_restore_signals(mask);
 	if (ret == -ENOTSUP && want != CONF_FAULT_OFF)
@@ -236,6 +251,8 @@ int delivery_start(enum delivery d, unsigned int threads)
 	int ret = 0;
 
 	lock_take(&mode_lock);
+	open_pidfd();
+	open_empty();
 	if (!mode.d[d].started) {
 		if (d != DELIVER_SERVICE)
 			ret = signal_install();

@@ -4,9 +4,10 @@
  *
  * Descriptors belong to the process, not to a pager: for each delivery a few
  * userfaultfds, among which regions are spread (each has a semaphore in the
- * kernel that every fill touches), and a pidfd of the process itself. They are
- * opened early, since a program may give up its privileges or be put under a
- * seccomp filter later; handlers and threads appear with the first region.
+ * kernel that every fill touches), and a pidfd of the process itself. The former
+ * are opened early, since a program may give up its privileges or be put under a
+ * seccomp filter later; handlers, threads and what can be done without appear
+ * with the first region.
  */
 #ifndef FL_FAULT_MODE_H
 #define FL_FAULT_MODE_H

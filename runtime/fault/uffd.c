@@ -129,30 +129,64 @@ int uffd_try(enum uffd_source source, uint64_t *features, uint64_t *ioctls)
 	return ret;
 }
 
-void uffd_probe(struct uffd_caps *caps)
+static void caps_reset(struct uffd_caps *caps)
 {
-	enum uffd_source source;
-
 	*caps = (struct uffd_caps){
 		.source = UFFD_NONE,
 		.err_dev = UFFD_UNTRIED,
 		.err_syscall = UFFD_UNTRIED,
 		.err_user = UFFD_UNTRIED,
 	};
+}
+
+static void caps_note(struct uffd_caps *caps, enum uffd_source source, int err)
+{
+	if (source == UFFD_DEV)
+		caps->err_dev = err;
+	else if (source == UFFD_SYSCALL)
+		caps->err_syscall = err;
+	else
+		caps->err_user = err;
+	if (err == 0)
+		caps->source = source;
+}
+
+void uffd_probe(struct uffd_caps *caps)
+{
+	enum uffd_source source;
+
+	caps_reset(caps);
 	for (source = UFFD_DEV; source <= UFFD_USER_MODE; source++) {
 		int err = uffd_try(source, &caps->features, &caps->ioctls);
 
-		if (source == UFFD_DEV)
-			caps->err_dev = err;
-		else if (source == UFFD_SYSCALL)
-			caps->err_syscall = err;
-		else
-			caps->err_user = err;
-		if (err == 0) {
-			caps->source = source;
+		caps_note(caps, source, err);
+		if (err == 0)
 			return;
+	}
+}
+
+int uffd_probe_open(struct uffd_caps *caps, uint64_t features, bool nonblock)
+{
+	int flags = O_CLOEXEC | (nonblock ? O_NONBLOCK : 0), fd = -ENOSYS, ret;
+	enum uffd_source source;
+
+	caps_reset(caps);
+	for (source = UFFD_DEV; source <= UFFD_USER_MODE; source++) {
+		struct uabi_api api = { UABI_API, features, 0 };
+
+		fd = raw_open(source, flags);
+		ret = fd < 0 ? fd : handshake(fd, &api);
+		if (ret < 0 && fd >= 0) {
+			sys_close(fd);
+			return -EINVAL;
+		}
+		caps_note(caps, source, ret);
+		if (ret == 0) {
+			caps->features = api.features;
+			return fd_raise(fd);
 		}
 	}
+	return fd;
 }
 
 static int open_from(enum uffd_source source, uint64_t features, int flags)

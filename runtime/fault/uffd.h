@@ -44,6 +44,14 @@ int uffd_try(enum uffd_source source, uint64_t *features, uint64_t *ioctls);
 void uffd_probe(struct uffd_caps *caps);
 
 /*
+ * uffd_probe_open - the same for who wants one anyway: does not ask about
+ * ranges (caps->ioctls), and returns the descriptor that answered, as
+ * uffd_open() would with @features. -EINVAL: these are not offered, and nothing
+ * is known yet; else -errno of the last source.
+ */
+int uffd_probe_open(struct uffd_caps *caps, uint64_t features, bool nonblock);
+
+/*
  * A descriptor with these features agreed: close-on-exec, numbered high, out of
  * the way of what programs close and dup2 over. Where the probed source has
  * gone since (privileges dropped) the other one of equal reach is tried; what
