@@ -282,6 +282,9 @@ void ahead_fork_child(void)
 			io_ctx_fork_child(&s->io);
 		s->paid = 0;
 		st_rlx(&s->payer, (struct frames *)NULL);
+		/* In the midst of ahead_take it may be a filler's, too. */
+		if (ld_rlx(&s->word) % SLOT_STATES == SLOT_TAKEN)
+			s->buf = NULL;
 		set(s, SLOT_FREE, 1);
 	}
 }

@@ -204,6 +204,16 @@ static void publish(struct job *j, uint32_t n)
 		stat_count(v->frames->stats, STAT_demand_refilled, hot);
 }
 
+/* A copy that failed, not for lack of a mapping: some of its pages may be there,
+ * which no entry and no budget tells of. */
+static void undo(const struct job *j, uint32_t n)
+{
+	struct iovec piece = { vma_addr(j->v, j->page),
+			       (size_t)n << FL_PAGE_SHIFT };
+
+	fault_zap(&piece, 1);
+}
+
 /* The first @n pages of the job from the buffer. 0 or -errno. */
 static int fill(struct job *j, uint32_t n)
 {
@@ -228,6 +238,8 @@ static int fill(struct job *j, uint32_t n)
 			j->page += there;
 			j->n = n - there;
 			j->paid = false;
+		} else if (there > 1) {
+			undo(j, there);
 		}
 	}
 	filler_copied(f);
