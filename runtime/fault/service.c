@@ -42,7 +42,7 @@ struct service_patience service_patience = {
 struct worker {
 	/* Odd: serving. */
 	FL_ALIGNED_CL _Atomic(uint32_t) turn;
-	/* 0: the slot is free. */
+	/* 0: on its way. */
 	_Atomic(uint32_t) tid;
 	/* What is served; relaxed: the watchdog looks at them in a turn that
 	 * has not ended for long. */
@@ -51,7 +51,9 @@ struct worker {
 	/* Another has its place. Relaxed: it ends some time. */
 	_Atomic(bool) replaced;
 	_Atomic(int) epfd;
-	struct pool *pool;
+	/* NULL: the slot is free. Relaxed: others look at it to see who is idle,
+	 * which is a hint. */
+	_Atomic(struct pool *) pool;
 	/* It cannot go on. */
 	_Atomic(bool) broken;
 	/* The watchdog's: the turn at the last check, and checks since. */
@@ -86,7 +88,8 @@ static bool others_idle(const struct worker *w)
 	uint32_t n = ld_rlx(&nr_workers);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (&worker[i] != w && worker[i].pool == w->pool &&
+		if (&worker[i] != w &&
+		    ld_rlx(&worker[i].pool) == ld_rlx(&w->pool) &&
 		    ld_rlx(&worker[i].tid) && !(ld_rlx(&worker[i].turn) & 1))
 			return true;
 	return false;
@@ -95,7 +98,7 @@ static bool others_idle(const struct worker *w)
 static void serve_message(struct worker *w, const struct uabi_msg *m)
 {
 	void *addr = (void *)(uintptr_t)(m->address & FL_PAGE_MASK);
-	_Atomic(int) *uffd = w->pool->uffd;
+	_Atomic(int) *uffd = ld_rlx(&w->pool)->uffd;
 	bool write = m->flags & (UABI_FAULT_WRITE | UABI_FAULT_WP);
 	int fd;
 
@@ -122,9 +125,9 @@ static bool serve_all(struct worker *w)
 
 	do {
 		want = others_idle(w) ? 2 : MESSAGES;
-		fd = fd_get(w->pool->uffd);
+		fd = fd_get(ld_rlx(&w->pool)->uffd);
 		got = sys_read(fd, m, want * sizeof(m[0]));
-		if (unlikely(!fd_still(w->pool->uffd, fd))) {
+		if (unlikely(!fd_still(ld_rlx(&w->pool)->uffd, fd))) {
 			n = want; /* again */
 			continue;
 		}
@@ -145,7 +148,8 @@ static bool serve_all(struct worker *w)
 static void wait_poll(struct worker *w)
 {
 	struct timespec second = { .tv_sec = 1 };
-	struct pollfd p = { .fd = fd_get(w->pool->uffd), .events = POLLIN };
+	struct pollfd p = { .fd = fd_get(ld_rlx(&w->pool)->uffd),
+			    .events = POLLIN };
 
 	if (sys_call5(__NR_ppoll, &p, 1, &second, NULL, 8) < 0)
 		sys_call2(__NR_nanosleep, &second, NULL);
@@ -250,8 +254,8 @@ static void open_epoll(struct worker *w)
 	st_rlx(&w->epfd, -1);
 	if (fd < 0)
 		return;
-	if (sys_call4(__NR_epoll_ctl, fd, EPOLL_CTL_ADD, fd_get(w->pool->uffd),
-		      &ev) == 0)
+	if (sys_call4(__NR_epoll_ctl, fd, EPOLL_CTL_ADD,
+		      fd_get(ld_rlx(&w->pool)->uffd), &ev) == 0)
 		fd_reserve((int)fd, &w->epfd);
 	sys_close((int)fd);
 }
@@ -261,7 +265,7 @@ static struct worker *slot_free(void)
 	uint32_t n = ld_rlx(&nr_workers);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (!worker[i].pool)
+		if (!ld_rlx(&worker[i].pool))
 			return &worker[i];
 	if (n == SERVICE_THREADS)
 		return NULL;
@@ -277,7 +281,7 @@ static int add_worker(struct pool *p)
 
 	if (!w)
 		return -EAGAIN;
-	w->pool = p;
+	st_rlx(&w->pool, p);
 	w->seen = w->same = 0;
 	st_rlx(&w->turn, 0u);
 	st_rlx(&w->tid, 0u);
@@ -288,7 +292,7 @@ static int add_worker(struct pool *p)
 	ret = spawn(service_main, w);
 	if (ret < 0) {
 		fd_release(&w->epfd);
-		w->pool = NULL;
+		st_rlx(&w->pool, (struct pool *)NULL);
 	}
 	return ret;
 }
@@ -361,7 +365,7 @@ static void wake_sleepers(const struct pool *p)
 
 static void replace(struct worker *w)
 {
-	struct pool *p = w->pool;
+	struct pool *p = ld_rlx(&w->pool);
 
 	st_rlx(&w->replaced, true);
 	if (!ld_rlx(&p->fallen) &&
@@ -381,13 +385,14 @@ static void bury(struct worker *w)
 	if (f)
 		frames_lost(f);
 	if (halfway)
-		fall(w->pool, "a service thread ended halfway");
+		fall(ld_rlx(&w->pool), "a service thread ended halfway");
 	if (ld_rlx(&w->broken))
-		fall(w->pool, "the userfaultfd is gone");
+		fall(ld_rlx(&w->pool), "the userfaultfd is gone");
 	if (!ld_rlx(&w->replaced))
 		replace(w);
 	fd_release(&w->epfd);
-	w->pool = NULL;
+	st_rlx(&w->turn, 0u);
+	st_rlx(&w->pool, (struct pool *)NULL);
 }
 
 static void stuck(struct worker *w)
@@ -432,7 +437,7 @@ static bool unread(const struct pool *p)
 static bool idle(const struct pool *p)
 {
 	for (uint32_t i = 0; i < ld_rlx(&nr_workers); i++)
-		if (worker[i].pool == p && worker[i].same &&
+		if (ld_rlx(&worker[i].pool) == p && worker[i].same &&
 		    !(worker[i].seen & 1))
 			return true;
 	return false;
@@ -455,8 +460,8 @@ static bool check_pool(struct pool *p)
 	return left;
 }
 
-/* Nothing has happened since the last check. */
-static void park(void)
+/* Nothing has happened since the last check. False if something has now. */
+static bool park(void)
 {
 	struct timespec t = { .tv_sec = PARKED_S };
 	uint32_t busy = 0;
@@ -469,6 +474,7 @@ static void park(void)
 	if (!busy)
 		sys_futex_wait(&watch.parked, 1, &t);
 	st_rlx(&watch.parked, 0u);
+	return !busy;
 }
 
 /* Has the thread ended that began the program? *@threads: how many there are,
@@ -508,7 +514,7 @@ static bool first_gone(void)
 	if (!first_ended(&threads))
 		return false;
 	for (uint32_t i = 0; i < ld_rlx(&nr_workers); i++)
-		ours += worker[i].pool != NULL;
+		ours += ld_rlx(&worker[i].pool) != NULL;
 	if (threads == ours + 1)
 		libc_exit(0);
 	return true;
@@ -526,13 +532,11 @@ static void *watch_main(void *arg)
 		bool busy = false;
 
 		for (uint32_t i = 0; i < ld_rlx(&nr_workers); i++)
-			if (worker[i].pool)
+			if (ld_rlx(&worker[i].pool))
 				busy |= check(&worker[i]);
 		for (unsigned int i = 0; i < POOLS; i++)
 			busy |= check_pool(&pool[i]);
-		if (!first_gone() && !busy)
-			park();
-		else
+		if (first_gone() || busy || !park())
 			sys_call2(__NR_nanosleep, &nap, NULL);
 	}
 	return arg;
@@ -567,9 +571,9 @@ int service_start(_Atomic(int) *uffd, unsigned int threads)
 void service_fork_child(void)
 {
 	for (uint32_t i = 0; i < ld_rlx(&nr_workers); i++) {
-		if (worker[i].pool)
+		if (ld_rlx(&worker[i].pool))
 			fd_release(&worker[i].epfd);
-		worker[i].pool = NULL;
+		st_rlx(&worker[i].pool, (struct pool *)NULL);
 	}
 	st_rlx(&nr_workers, 0u);
 	memset(pool, 0, sizeof(pool));

@@ -229,6 +229,20 @@ static void rest_is_fine(const char *p, size_t but)
 			cr_assert_eq(touch(p, i), 0, "page %zu", i);
 }
 
+/* It goes back to sleep when all is done. */
+static void watchdog_rests(void)
+{
+	struct timespec cpu, before;
+
+	usleep(300000);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	usleep(300000);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	cr_assert_lt((cpu.tv_sec - before.tv_sec) * 1000 +
+			     (cpu.tv_nsec - before.tv_nsec) / 1000000,
+		     100, "the watchdog spins");
+}
+
 Test(service, a_store_may_end_its_thread)
 {
 	struct toucher a, b, c;
@@ -248,6 +262,7 @@ Test(service, a_store_may_end_its_thread)
 	cr_assert_eq(touch_end(&c), 0);
 	cr_assert_eq(ld_rlx(&store.times), 1);
 	rest_is_fine(p, 7);
+	watchdog_rests();
 	/* A system call on it gets the kernel's error. */
 	cr_assert_eq(pipe(fds), 0);
 	cr_assert_eq(write(fds[1], p + 7 * PAGE, 8), -1);
