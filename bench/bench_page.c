@@ -439,7 +439,7 @@ static void quick(void)
 {
 	static char threads[] = "1,4";
 
-	o.work = "random,seq,latency";
+	o.work = "random,sweep,seq,latency";
 	o.size = 32u << 20;
 	o.runs = 2;
 	o.secs = 0.15;

@@ -162,7 +162,7 @@ static void watch(struct page_run *r, const struct page_thread *t,
 
 /*
  * For the time asked, and until memory has been filled once over; a slow device
- * or a busy machine may not get there in WARM_MOST seconds.
+ * or a busy machine may not get there in WARM_MOST times that.
  */
 #define WARM_MOST 8
 
@@ -174,7 +174,7 @@ static void warm_up(struct page_run *r, const struct page_thread *t,
 	uint64_t bytes;
 
 	nap(r->job.warm);
-	while (b_now() - start < WARM_MOST) {
+	while (b_now() - start < WARM_MOST * r->job.warm) {
 		counts_since(r, from, &now);
 		bytes = now.bytes > now.fill_bytes ? now.bytes : now.fill_bytes;
 		if (bytes > r->job.budget + r->job.budget / 8 ||
