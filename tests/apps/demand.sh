@@ -37,16 +37,16 @@ PROGRAMS=(yara1 yara302 ag rg clamscan)
 quick_ways=" service signal all-service all-signal nobody EPERM "
 
 need_yara1=yara
-yara1() { t yara -r -p 8 "$tmp/one.yar" "$L" | sort; }
+row_yara1() { t yara -r -p 8 "$tmp/one.yar" "$L" | sort; }
 need_yara302=yara
-yara302() { t yara -s -r -p 8 "$D/rules.yar" "$L" | sort; }
+row_yara302() { t yara -s -r -p 8 "$D/rules.yar" "$L" | sort; }
 word='include|static|window|license'
 need_ag=ag
-ag() { t ag --workers 8 -u -c "$word" "$L" | sort; }
+row_ag() { t ag --workers 8 -u -c "$word" "$L" | sort; }
 need_rg=rg
-rg() { t rg -j 8 --mmap -uuu -a -c "$word" "$L" | sort; }
+row_rg() { t rg -j 8 --mmap -uuu -a -c "$word" "$L" | sort; }
 need_clamscan=clamscan
-clamscan()
+row_clamscan()
 {
 	t clamscan -d "$D/clam" -r --no-summary --max-filesize=200M \
 		--max-scansize=400M "$L" | sort
@@ -72,6 +72,9 @@ if [ "${#names[@]}" -eq 0 ]; then
 	names=("${PROGRAMS[@]}")
 	[ $quick -eq 0 ] || names=(yara302 ag rg)
 fi
+for name in "${names[@]}"; do
+	declare -F "row_$name" >/dev/null || die "$name: no such program (--list)"
+done
 setup
 REFUSE=$BUILD/tests/refuse
 [ -x "$REFUSE" ] || die "$REFUSE is not there; build first"
@@ -109,7 +112,7 @@ t()
 	esac
 	[ "$way" = kernel ] || wrap+=(env "${options[@]}"
 		FAULTLINE_SUMMARY=1 "LD_PRELOAD=$PRELOAD")
-	"${wrap[@]}" "$@"
+	command "${wrap[@]}" "$@"
 }
 
 # Drops the files from the page cache, as far as they are clean.
@@ -125,7 +128,7 @@ once()
 {
 	local o=$tmp/$1.$way
 	progress "$1: $way"
-	"$1" >"$o.out" 2>"$o.raw"
+	"row_$1" >"$o.out" 2>"$o.raw"
 	echo $? >"$o.status"
 	grep '^faultline\[' "$o.raw" >"$o.fl"
 	grep -v '^faultline\[' "$o.raw" | sort >"$o.err"
