@@ -48,7 +48,7 @@
 #define NR_FILES 6
 #define NR_CUT 2 /* the last ones are cut */
 #define GRANULE ((size_t)128 << 10)
-#define HANG_S 10
+#define HANG_S (UNDER_TSAN ? 30 : 10)
 #define MAX_THREADS 256
 
 #ifndef MAP_FIXED_NOREPLACE
