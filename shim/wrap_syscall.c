@@ -18,7 +18,6 @@
 
 #include "shim.h"
 #include "touch.h"
-#include "wrap_fd.h"
 #include "base/sys.h"
 
 /* A call that uses @n bytes at @buf, tried again where they were taken away. */
@@ -131,16 +130,16 @@ static long on_fds(long nr, const long *a)
 {
 	switch (nr) {
 	case __NR_close:
-		return fd_is_ours(I(0)) ? -EBADF : sys_close(I(0));
+		return fl_fd_close(I(0));
 	case __NR_close_range:
-		return fd_close_range((unsigned int)a[0], (unsigned int)a[1],
-				      (unsigned int)a[2]);
+		return fl_fd_close_range((unsigned int)a[0], (unsigned int)a[1],
+					 (unsigned int)a[2]);
 #ifdef __NR_dup2
 	case __NR_dup2:
-		return fd_dup2(I(0), I(1));
+		return fl_fd_dup(I(0), I(1), -1);
 #endif
 	case __NR_dup3:
-		return fd_dup3(I(0), I(1), I(2));
+		return fl_fd_dup(I(0), I(1), I(2) & INT_MAX);
 	default:
 		return buffers(nr, a);
 	}

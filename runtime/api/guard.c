@@ -54,7 +54,22 @@ int fl_fd_next(int fd)
 	return fd_next(fd);
 }
 
-int fl_fd_evade(int fd)
+int fl_fd_floor(void)
 {
-	return fd_evade(fd);
+	return ld_rlx(&fd_floor);
+}
+
+int fl_fd_close(int fd)
+{
+	return (int)fd_close(fd);
+}
+
+int fl_fd_close_range(unsigned int first, unsigned int last, unsigned int flags)
+{
+	return (int)fd_close_range(first, last, flags);
+}
+
+int fl_fd_dup(int from, int to, int flags)
+{
+	return (int)fd_dup(from, to, flags);
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -12,13 +13,16 @@
 #include "base/sys.h"
 #include "base/ban.h"
 
+/* CLOSE_RANGE_UNSHARE, which not all headers have. */
+#define FD_UNSHARE 2u
+
 #define OWNERLESS ((uintptr_t)1)
 
 /* Numbers are sought upwards from here, so that the kernel's table, which a
  * fork copies, stays as small as that of a program with a few files. */
 #define FD_CEILING 1024
 
-_Atomic(int) fd_lowest = INT_MAX, fd_highest = -1;
+_Atomic(int) fd_lowest = INT_MAX, fd_highest = -1, fd_floor = INT_MAX;
 _Atomic(_Atomic(uintptr_t) *) fd_slots;
 
 static struct fl_lock fds_lock = FL_LOCK_INIT(LOCK_FDS);
@@ -50,6 +54,7 @@ static _Atomic(uintptr_t) *table_get(void)
 			return NULL;
 		sys_madvise(page, FL_PAGE_SIZE, MADV_WIPEONFORK);
 		table_pid = page;
+		*table_pid = (int32_t)sys_getpid();
 	}
 	slots = zeroed(FD_TABLE_SIZE * sizeof(*slots));
 	if (is_err(slots))
@@ -106,10 +111,18 @@ static int fd_limit(void)
 	return r.rlim_cur < FD_TABLE_SIZE ? (int)r.rlim_cur : FD_TABLE_SIZE;
 }
 
+static void lower_floor(int fd)
+{
+	if (fd < ld_rlx(&fd_floor))
+		st_rlx(&fd_floor, fd);
+}
+
 static long dup_from(int fd, int lowest)
 {
-	long to = sys_fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+	long to;
 
+	lower_floor(lowest);
+	to = sys_fcntl(fd, F_DUPFD_CLOEXEC, lowest);
 	if (to >= FD_TABLE_SIZE) {
 		sys_close((int)to);
 		return -EMFILE;
@@ -196,6 +209,7 @@ int fd_adopt(int fd, _Atomic(int) *owner)
 			      sys_fcntl(fd, F_SETFD, FD_CLOEXEC) :
 			      -EBADF;
 	if (ret == 0) {
+		lower_floor(fd);
 		enter(slots, fd, owner);
 		if (owner)
 			st_rlx(owner, fd);
@@ -270,22 +284,117 @@ static int evade(_Atomic(uintptr_t) *slots, int fd)
 	return 0;
 }
 
-int fd_evade(int fd)
-{
-	uint64_t mask;
-	int ret;
+/* ---------------------------------------------------------------------------
+ * What the program does to descriptors that are not there for it
+ */
 
-	if (!fd_reserved(fd))
-		return 0;
-	mask = sys_block_signals();
-	lock_take(&fds_lock);
-	ret = evade(ld_rlx(&fd_slots), fd);
-	lock_drop(&fds_lock);
-	sys_restore_signals(mask);
+/*
+ * Keeps numbers from becoming ours between the look at the table and what the
+ * program does. Not in a child whose descriptors are its own (vfork, a fork that
+ * ran no handlers), where the lock may belong to a thread that is not there; nor
+ * for long: a close may wait for a network.
+ */
+static bool hold(void)
+{
+	if (!table_pid || *table_pid != (int32_t)sys_getpid())
+		return false;
+	for (int tries = 2000; tries; tries--) {
+		if (lock_try(&fds_lock))
+			return true;
+		sys_sched_yield();
+	}
+	return false;
+}
+
+static void unhold(bool held)
+{
+	if (held)
+		lock_drop(&fds_lock);
+}
+
+long fd_close(int fd)
+{
+	bool held = hold();
+	long ret = fd_reserved(fd) ? -EBADF : sys_close(fd);
+
+	unhold(held);
+	return ret;
+}
+
+static long kernel_close_range(unsigned int first, unsigned int last,
+			       unsigned int flags)
+{
+	return sys_call3(__NR_close_range, first, last, flags);
+}
+
+/* [first, last] without what is ours in it. */
+static long close_around(unsigned int first, unsigned int last)
+{
+	long ret = 0;
+	int mine;
+
+	while (ret == 0 && first <= last) {
+		mine = first > INT_MAX ? -1 : fd_next((int)first);
+		if (mine < 0 || (unsigned int)mine > last)
+			return kernel_close_range(first, last, 0);
+		if ((unsigned int)mine > first)
+			ret = kernel_close_range(first, (unsigned int)mine - 1,
+						 0);
+		first = (unsigned int)mine + 1;
+	}
+	return ret;
+}
+
+long fd_close_range(unsigned int first, unsigned int last, unsigned int flags)
+{
+	long ret = 0;
+	bool held;
+
+	/* Close-on-exec they are already; other flags the kernel knows. */
+	if (first > last || last < (unsigned int)ld_rlx(&fd_floor) ||
+	    flags & ~FD_UNSHARE)
+		return kernel_close_range(first, last, flags);
+	held = hold();
+	if (flags & FD_UNSHARE)
+		ret = sys_call1(__NR_unshare, CLONE_FILES);
+	if (ret == 0)
+		ret = close_around(first, last);
+	unhold(held);
+	return ret;
+}
+
+/* Under the lock, if anybody else could take it. */
+static long dup_over(int from, int to, int flags, bool held)
+{
+	long ret = 0;
+
+	if (fd_reserved(from))
+		return -EBADF;
+	if (fd_reserved(to) && from != to && sys_fcntl(from, F_GETFD, 0) >= 0)
+		ret = held ? evade(ld_rlx(&fd_slots), to) : -EBUSY;
+	return ret < 0 ? ret : sys_call3(__NR_dup3, from, to, flags);
+}
+
+long fd_dup(int from, int to, int flags)
+{
+	bool held;
+	long ret;
+
+	if (from == to && flags < 0) /* dup2 */
+		return fd_reserved(from) || sys_fcntl(from, F_GETFD, 0) < 0 ?
+			       -EBADF :
+			       to;
+	if (flags < 0)
+		flags = 0;
+	held = to >= ld_rlx(&fd_floor) && !(flags & ~O_CLOEXEC) && hold();
+	ret = dup_over(from, to, flags, held);
+	unhold(held);
 	return ret;
 }
 
 void fd_fork_child(void)
 {
 	lock_reset(&fds_lock);
+	if (table_pid)
+		*table_pid = (int32_t)sys_getpid();
 }

@@ -21,8 +21,8 @@
  *
  * States of a slot: 0 free; OWNERLESS or the owner's address. Written under
  * LOCK_FDS with signals blocked; read without a lock, relaxed: what is asked is
- * only whether a number is ours, and a program that closes a number in the
- * instant in which we take it could not have had it open.
+ * only whether a number is ours. Who closes numbers without having them open, as
+ * programs do, has to ask under the lock (fd_close).
  *
  * Progress: fd_reserved and fd_next are wait-free and async-signal-safe; the
  * others block for a few system calls of another thread and are
@@ -39,6 +39,10 @@
 
 /* The lowest and the highest number that is ours; INT_MAX and -1 for none. */
 extern _Atomic(int) fd_lowest, fd_highest;
+
+/* No number below has been sought for us; falls only, before one is taken. */
+extern _Atomic(int) fd_floor;
+
 extern _Atomic(_Atomic(uintptr_t) *) fd_slots;
 
 /* Is @fd one of ours? A comparison for the numbers programs use. */
@@ -77,12 +81,16 @@ void fd_release(_Atomic(int) *owner);
 void fd_release_nr(int fd);
 
 /*
- * fd_evade - the program is about to put a file on @fd: go elsewhere.
- * Returns 0 when @fd is free for it (or was not ours), or -errno: -EBUSY for a
- * descriptor without an owner and for a thread or a vfork child with a
- * descriptor table of its own, where the others could not follow.
+ * close(2), close_range(2) and dup3(2) for the program, to which ours are not
+ * there: what it wants closed is spared, what it wants to have moves away. No
+ * number becomes ours between the look and the call. @flags -1 in fd_dup: dup2.
+ * Return as the calls, or -errno: -EBUSY for a descriptor that cannot move,
+ * having no owner, or that the others could not follow: in a thread or a child
+ * of vfork with a descriptor table of its own. No cancellation points.
  */
-int fd_evade(int fd);
+long fd_close(int fd);
+long fd_close_range(unsigned int first, unsigned int last, unsigned int flags);
+long fd_dup(int from, int to, int flags);
 
 /* In the child of a fork: nobody else holds the lock any more. */
 void fd_fork_child(void);
@@ -95,7 +103,7 @@ static inline int fd_get(_Atomic(int) *owner)
 /* After the use of @fd: was it still *@owner's? */
 static inline bool fd_still(_Atomic(int) *owner, int fd)
 {
-	/* [MO:fd-owner] pairs with fd_evade: who has met the program's file on
+	/* [MO:fd-owner] pairs with evade: who has met the program's file on
 	 * the number sees that it has moved. */
 	return ld_sc(owner) == fd;
 }

@@ -314,16 +314,24 @@ FL_API int fl_sigaction(int sig, const struct sigaction *act,
  *
  * fl_fd_next - the lowest descriptor >= @fd that is the pager's, or -1.
  *
- * fl_fd_evade - the program is about to put a file of its own on @fd; if that
- * is the pager's, it is moved to another number.
- * Returns 0 when @fd is free for the program, or -errno: -EMFILE; -EBUSY in a
- * child of vfork or a thread that does not share its descriptors.
+ * fl_fd_floor - no descriptor below this number is the pager's.
+ *
+ * fl_fd_close, fl_fd_close_range, fl_fd_dup - close(2), close_range(2) and
+ * dup3(2) (with @flags -1 dup2(2)) which leave the pager's descriptors alone:
+ * they are not there, in a range they are passed over, and one on whose number
+ * the program puts a file moves elsewhere first.
+ * Return as the calls, or -errno; -EMFILE or -EBUSY where one cannot move: the
+ * latter in a child of vfork or a thread that does not share its descriptors.
  */
 FL_API int fl_sigbus_taken(void);
 FL_API int fl_touch(const void *addr, size_t length, int write);
 FL_API const volatile uintptr_t *fl_touch_range(void);
 FL_API int fl_fd_next(int fd);
-FL_API int fl_fd_evade(int fd);
+FL_API int fl_fd_floor(void);
+FL_API int fl_fd_close(int fd);
+FL_API int fl_fd_close_range(unsigned int first, unsigned int last,
+			     unsigned int flags);
+FL_API int fl_fd_dup(int from, int to, int flags);
 
 /*
  * fl_find - is there a page of @pager's at @addr?

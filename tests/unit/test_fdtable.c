@@ -61,19 +61,24 @@ Test(fdtable, moves)
 	int fd = file_with('a'), other = file_with('b'), at, bare;
 
 	at = fd_reserve(fd, &a);
-	cr_assert_eq(fd_evade(at), 0);
-	cr_assert_eq(dup2(other, at), at);
+	cr_assert_eq(fd_dup(other, at, -1), at);
 	cr_expect_neq(fd_get(&a), at);
 	cr_expect_not(fd_still(&a, at));
 	cr_expect_not(fd_reserved(at));
 	cr_expect_eq(first(at), 'b');
 	cr_expect_eq(first(fd_get(&a)), 'a');
-	cr_expect_eq(fd_evade(at), 0, "nothing to do");
+	cr_expect_eq(fd_dup(other, at, O_CLOEXEC), at, "nothing in the way");
+	cr_expect_eq(fd_dup(fd_get(&a), 200, -1), -EBADF, "it is not there");
+	cr_expect_eq(fd_close(fd_get(&a)), -EBADF);
+	cr_expect_eq(fd_dup(-1, fd_get(&a), -1), -EBADF);
+	cr_expect_eq(fd_close_range(300, ~0u, 0), 0);
+	cr_expect_eq(fcntl(at, F_GETFD), -1);
+	cr_expect_eq(first(fd_get(&a)), 'a');
 	/* One that nobody could tell. */
 	bare = fcntl(fd, F_DUPFD, 500);
 	cr_assert_eq(fd_adopt(bare, NULL), 0);
 	cr_expect_eq(fcntl(bare, F_GETFD), FD_CLOEXEC);
-	cr_expect_eq(fd_evade(bare), -EBUSY);
+	cr_expect_eq(fd_dup(other, bare, -1), -EBUSY);
 	fd_release_nr(bare);
 	cr_expect_eq(fcntl(bare, F_GETFD), -1);
 	cr_expect_eq(fd_adopt(bare, &a), -EBADF);
@@ -132,8 +137,7 @@ Test(fdtable, moves_under_readers)
 		pthread_create(&t[i], NULL, reader, NULL);
 	for (int i = 0; i < 2000 || ld_rlx(&reads) < 1000; i++) {
 		at = fd_get(&moving);
-		cr_assert_eq(fd_evade(at), 0);
-		cr_assert_eq(dup2(other, at), at);
+		cr_assert_eq(fd_dup(other, at, -1), at);
 		close(at);
 	}
 	st_rlx(&stop, true);
@@ -150,7 +154,7 @@ static void *loner(void *arg)
 {
 	int *ret = arg;
 
-	*ret = unshare(CLONE_FILES) ? 77 : fd_evade(fd_get(&kept));
+	*ret = unshare(CLONE_FILES) ? 77 : (int)fd_dup(0, fd_get(&kept), -1);
 	return NULL;
 }
 
@@ -167,21 +171,21 @@ Test(fdtable, shares)
 	cr_expect_eq(ret, -EBUSY);
 	pid = vfork();
 	if (pid == 0)
-		_exit(fd_evade(at) == -EBUSY ? 0 : 1);
+		_exit(fd_dup(0, at, -1) == -EBUSY ? 0 : 1);
 	waitpid(pid, &st, 0);
 	cr_expect_eq(st, 0, "a child of vfork");
 	cr_expect_eq(fd_get(&kept), at);
 	pid = fork();
 	if (pid == 0) {
 		fd_fork_child();
-		_exit(fd_evade(at) == 0 && fd_get(&kept) != at &&
+		_exit(fd_dup(0, at, -1) == at && fd_get(&kept) != at &&
 				      first(fd_get(&kept)) == 'a' ?
 			      0 :
 			      1);
 	}
 	waitpid(pid, &st, 0);
 	cr_expect_eq(st, 0, "a child of fork");
-	cr_expect_eq(fd_evade(at), 0);
+	cr_expect_eq(fd_dup(0, at, -1), at);
 	cr_expect_neq(fd_get(&kept), at);
 	fd_release(&kept);
 }
