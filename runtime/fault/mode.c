@@ -3,6 +3,7 @@
 #include "fault/mode.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -218,11 +219,25 @@ static void probe(enum conf_fault want, bool preload)
 		sys_close(fd);
 }
 
+/* A program that allows itself few descriptors needs them for its files. */
+#define PRELOAD_NOFILE 64u
+
+static bool few_descriptors(void)
+{
+	struct rlimit lim = { RLIM_INFINITY, RLIM_INFINITY };
+
+	sys_call4(__NR_prlimit64, 0, RLIMIT_NOFILE, NULL, &lim);
+	return lim.rlim_cur < PRELOAD_NOFILE;
+}
+
 int delivery_open(enum conf_fault want, bool preload)
 {
-	uint64_t mask = sys_block_signals();
+	uint64_t mask;
 	int d, ret;
 
+	if (preload && few_descriptors())
+		return -EMFILE;
+	mask = sys_block_signals();
 	lock_take(&mode_lock);
 	if (!mode.probed)
 		probe(want, preload);
