@@ -96,7 +96,7 @@ struct worker {
 	unsigned int no;
 	struct rng rng;
 	_Atomic uint64_t steps;
-	int memfd;
+	int child, memfd;
 	uint64_t maps, cuts, squats, forks, demotions, signals, prefetches;
 	uint64_t writes;
 };
@@ -414,22 +414,31 @@ static int child(struct worker *w, struct slot *s, unsigned int c)
 static void fork_one(struct worker *w, struct slot *s, unsigned int c)
 {
 	pid_t pid = fork();
-	int st;
 
 	if (pid == 0)
 		_exit(child(w, s, c));
-	if (pid < 0) {
+	if (pid < 0)
 		fail("fork", -errno);
-		return;
-	}
+	else
+		w->child = pid;
 	read_random(w, s, c);
-	while (waitpid(pid, &st, 0) < 0)
-		if (errno != EINTR)
-			return;
-	if (!WIFEXITED(st) || WEXITSTATUS(st)) {
+}
+
+/* With nothing held: a child may take its time, up to its alarm. */
+static void wait_child(struct worker *w)
+{
+	pid_t ret;
+	int st = 0;
+
+	while ((ret = waitpid(w->child, &st, WNOHANG)) == 0) {
+		nap_ms(5);
+		COUNT_UP(w->steps);
+	}
+	if (ret != w->child || !WIFEXITED(st) || WEXITSTATUS(st)) {
 		fprintf(stderr, "child: status %#x\n", (unsigned int)st);
 		COUNT_UP(failed);
 	}
+	w->child = 0;
 	w->forks++;
 }
 
@@ -653,6 +662,8 @@ static void step(struct worker *w)
 	if (k->is == REGION)
 		step_shared(w, s, c);
 	pthread_rwlock_unlock(&k->lock);
+	if (w->child)
+		wait_child(w);
 }
 
 static void *work(void *arg)
@@ -830,6 +841,7 @@ static void watch(struct worker *w, long threads, double secs, uint64_t most[2])
 				fprintf(stderr,
 					"thread %ld stuck after %llu steps\n",
 					i, (unsigned long long)s);
+				where();
 				abort();
 			}
 		}

@@ -106,6 +106,15 @@ STRESS void nap_ms(long ms)
 	nanosleep(&ts, NULL);
 }
 
+/* Where each thread is in the kernel, for who reads of a hang. */
+STRESS void where(void)
+{
+	if (system("cd /proc/$PPID/task && for t in *; do echo "
+		   "\"$(cut -d' ' -f3 $t/stat) $(cat $t/wchan)\"; done | "
+		   "sort | uniq -c >&2; cat /proc/loadavg >&2"))
+		perror("where");
+}
+
 /* "--name=value" or "--name value" of the command line, or NULL. */
 STRESS const char *arg_text(int argc, char **argv, const char *name)
 {
