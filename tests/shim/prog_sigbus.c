@@ -135,7 +135,8 @@ static void handlers(void)
 				     SA_SIGINFO | SA_ONSTACK,
 				     SA_SIGINFO | SA_RESTART,
 				     (int)(SA_SIGINFO | SA_RESETHAND) };
-	stack_t st = { .ss_sp = malloc(65536), .ss_size = 65536 };
+	static char stack[65536];
+	stack_t st = { .ss_sp = stack, .ss_size = sizeof(stack) };
 
 	if (sigaltstack(&st, NULL))
 		give_up("sigaltstack");
